@@ -19,10 +19,20 @@
 namespace fp {
 namespace {
 
+// The questions of such files are token ids of GPT-2's tokenizer, which other ids would silently turn into nonsense.
+void require_gpt2_ids(const LoadedModel& loaded, const std::string& file) {
+  constexpr int64_t kIds = 50257;
+  if (!loaded.has_tokenizer() || loaded.tokenizer().vocab_size() == kIds) return;
+  throw ConfigError(
+      fmt::format("--multiple-choice {}: holds token ids of GPT-2's tokenizer ({}), but that of {} has {}", file, kIds,
+                  loaded.source().path().string(), loaded.tokenizer().vocab_size()));
+}
+
 void run_multiple_choice(const EvalArguments& a) {
   const auto ops = open_device(device_named(a.device), 0);
   const auto counting = make_counting_ops(ops.get());
   LoadedModel loaded(a.checkpoint, a.older.value());
+  require_gpt2_ids(loaded, a.choices);
   const std::vector<MultipleChoice> questions = read_multiple_choice(a.choices);
   InferenceOptions use;
   use.precision = named<DType>(a.precision);

@@ -34,6 +34,7 @@ class LoadedModel {
 
   const RunSpec& spec() const { return source_.spec(); }
   const WeightSource& source() const { return source_; }
+  bool has_tokenizer() const { return tokenizer_ != nullptr; }
   // Throws DataError when the model has no tokenizer.
   const Tokenizer& tokenizer() const;
   Model& model() { return *model_; }

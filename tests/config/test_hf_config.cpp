@@ -76,7 +76,7 @@ TEST_CASE("published files describe the presets, and are written as they were", 
 TEST_CASE("a window in config.json is read as its class reads it", "[config]") {
   const auto window = [](const std::string& family, const std::string& keys) {
     return model_from_hf_config(R"({"model_type": ")" + family + R"(", "hidden_size": 64, "intermediate_size": 96,
-      "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 500, "max_position_embeddings": 128, "head_dim": 16)" +
+      "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 500, "max_position_embeddings": 128, "head_dim": 16)" +
                                     keys + "}",
                                 "config.json")
         .sliding_window;
@@ -88,6 +88,48 @@ TEST_CASE("a window in config.json is read as its class reads it", "[config]") {
     CHECK(window(family, R"(, "sliding_window": 17, "use_sliding_window": false)") == 0);
     CHECK_THROWS_WITH(window(family, R"(, "sliding_window": 17, "use_sliding_window": true)"),
                       says("use_sliding_window: true; legal: false"));
+  }
+}
+
+namespace {
+
+// Returns the model of a config.json of this type with these keys beside the sizes.
+ModelSection model_with(const std::string& type, const std::string& keys) {
+  return model_from_hf_config(R"({"model_type": ")" + type + R"(", "hidden_size": 512, "intermediate_size": 96,
+    "num_hidden_layers": 2, "num_attention_heads": 32, "vocab_size": 500, "max_position_embeddings": 128, "head_dim": 16)" +
+                                  keys + "}",
+                              "config.json");
+}
+
+}  // namespace
+
+TEST_CASE("rotary keys of config.json are read from where transformers reads them", "[config]") {
+  const auto rope = [](const std::string& keys) { return model_with("llama", keys).rope; };
+  CHECK(rope(R"(, "rope_theta": 5e5)").theta == 5e5);
+  CHECK(rope(R"(, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5})").theta == 5e5);
+  CHECK(rope(R"(, "rope_theta": 5e5, "rope_parameters": {"rope_type": "default"})").theta == 5e5);
+  CHECK(rope(R"(, "rope_theta": 5e5, "rope_scaling": {}, "rope_parameters": {"rope_theta": 7e5})").theta == 7e5);
+  CHECK(rope(R"(, "rope_scaling": null)").theta == 1e4);
+  const auto linear = rope(R"(, "rope_scaling": {"type": "linear", "factor": 2, "rope_theta": 5e5})");
+  CHECK(linear.theta == 5e5);
+  CHECK(linear.factor == 2);
+  CHECK(rope(R"(, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6},
+                  "rope_scaling": {"rope_type": "linear", "factor": 4})")
+            .factor == 4);
+  for (const char* partial :
+       {R"(, "partial_rotary_factor": 0.5)", R"(, "rope_parameters": {"partial_rotary_factor": 0.5})",
+        R"(, "partial_rotary_factor": 0.5, "rope_parameters": {"rope_theta": 1e4})"})
+    CHECK_THROWS_WITH(rope(partial), says("partial_rotary_factor: 0.5"));
+}
+
+TEST_CASE("absent keys of config.json mean what the model's class says", "[config]") {
+  for (const auto& [type, kv_heads, eps] :
+       {std::tuple<std::string, int64_t, double>{"llama", 32, 1e-6}, {"phi3", 32, 1e-5}, {"mistral", 8, 1e-6}}) {
+    CAPTURE(type);
+    CHECK(model_with(type, "").kv_heads == kv_heads);
+    CHECK(model_with(type, R"(, "num_key_value_heads": null)").kv_heads == 32);
+    CHECK(model_with(type, R"(, "num_key_value_heads": 4)").kv_heads == 4);
+    CHECK(model_with(type, "").norm_eps == eps);
   }
 }
 
@@ -218,6 +260,18 @@ TEST_CASE("phi-3-small with longrope survives conversion to config.json and back
   CHECK_THROWS_WITH(model_from_hf_config(config.dump(), "config.json"), says("rope_scaling.short_mscale: 1.1"));
   m.rope.scale_short = true;
   CHECK_THROWS_WITH(to_hf_config(m), says("model.rope.scale_short"));
+}
+
+TEST_CASE("phi-3-small without a multiplier or blocksparse layers is exported as its class computes it", "[config]") {
+  ModelSection m = load_preset("phi-3-small-8k");
+  m.mup.attention = 0;  // scores are divided by the root of the head size
+  m.blocksparse.dense_every = 0;
+  const nlohmann::json config = to_hf_config(m);
+  CHECK(config["mup_attn_multiplier"].get<double>() == Approx(std::sqrt(static_cast<double>(m.head_dim))));
+  CHECK(config["dense_attention_every_n_layers"] == 1);
+  nlohmann::json sparse = to_hf_config(load_preset("phi-3-small-8k"));
+  sparse["dense_attention_every_n_layers"] = 0;
+  CHECK_THROWS_WITH(model_from_hf_config(sparse.dump(), "config.json"), says("dense_attention_every_n_layers: 0"));
 }
 
 TEST_CASE("a null with a meaning of its own in phi-3-small's config.json is refused", "[config]") {

@@ -106,6 +106,10 @@ TEST_CASE("a rewritten manifest with a right hash that does not match its files 
   CHECK_THAT(error_with([](Manifest& m) { m.token_bytes = 3; }), Contains("token_bytes is 3"));
   CHECK_THAT(error_with([](Manifest& m) { m.token_bytes = 4; }), Contains("its own counts need"));
   CHECK_THAT(error_with([](Manifest& m) { m.shard_tokens = 0; }), Contains("shard_tokens is 0"));
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  CHECK_THAT(error_with([](Manifest& m) { m.train.documents = kMost; }), Contains("a count of 18446744073709551615"));
+  CHECK_THAT(error_with([](Manifest& m) { m.train.tokens = m.shard_tokens = kMost / 2 + 1; }),
+             Contains("is more than"));
   CHECK_THAT(error_with([](Manifest& m) { m.train.tokens += 1000; }), Contains("shards of the train split"));
   CHECK_THAT(error_with([](Manifest& m) { m.train.tokens -= 1; }), Contains("its own counts need"));
   CHECK_THAT(error_with([](Manifest& m) { m.train.documents += 1; }), Contains("its own counts need"));

@@ -62,6 +62,15 @@ TEST_CASE("a needle is asked for at the end of a text of exact length", "[data]"
   CHECK(seen.size() == 60);  // each sample draws its own pairs, the same for all lengths
 }
 
+TEST_CASE("a tokenizer that writes no tokens or very many for a pair is refused", "[data]") {
+  for (const std::string& content : {std::string(), std::string(16, 'q')}) {
+    auto json = nlohmann::json::parse(trained_json("the cat the cat the hat", 262));
+    json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"Regex", "[<>A-Za-z]"}}}, {"content", content}};
+    const auto tokenizer = parse_tokenizer(json.dump(), "t.json");
+    CHECK_THAT(message_of<ConfigError>([&] { dotted(*tokenizer); }), Contains("a pair such as <qkZD>"));
+  }
+}
+
 TEST_CASE("a training document repeats its pairs", "[data]") {
   const auto tokenizer = load_tokenizer("bytes");
   const KeyValueTexts texts = dotted(*tokenizer);

@@ -125,6 +125,16 @@ TEST_CASE("vocab.json and merges.txt are read as GPT-2's tokenizer") {
   CHECK(tokenizer->encode("he<|endoftext|>") == Ids{256, 257});
   CHECK(tokenizer->eot() == 257);
   CHECK(parse_tokenizer(tokenizer->serialized(), "copy")->hash() == tokenizer->hash());
+  write_text(dir / "added_tokens.json", R"({"<|user|>": 258})");
+  CHECK(load_tokenizer(dir.path.string())->encode("<|user|>he<|endoftext|>") == Ids{258, 256, 257});
+  write_text(dir / "tokenizer_config.json",
+             R"({"add_prefix_space": true, "eos_token": "<|end|>", "added_tokens_decoder":
+    {"258": {"content": "<|end|>", "special": true}, "259": {"content": "word", "special": false, "lstrip": true}}})");
+  const auto with_config = load_tokenizer(dir.path.string());
+  CHECK(with_config->eot() == 258);
+  CHECK(with_config->encode("he<|end|>") == Ids{tokenizer->encode(" ")[0], 256, 258});
+  CHECK(with_config->encode("he  word").back() == 259);
+  write_text(dir / "tokenizer_config.json", "{}");
   write_text(dir / "merges.txt", "#version: 0.2\nh e\nhe\n");
   CHECK_THAT(message_of<DataError>([&] { load_tokenizer(dir.path.string()); }), Contains("merges.txt:3"));
 }

@@ -72,6 +72,18 @@ TEST_CASE("a GPT-2 style tokenizer.json is read") {
   CHECK(tokenizer->serialized() == small().dump());
 }
 
+TEST_CASE("a special token that merges can spell stays text") {
+  Json json = small();
+  json["added_tokens"].push_back({{"id", 257}, {"content", "hel"}, {"special", true}});  // the result of a merge
+  for (const bool whole_words : {false, true}) {
+    json["model"]["ignore_merges"] = whole_words;
+    const auto tokenizer = parse(json);
+    CHECK(tokenizer->encode("hel", SpecialText::as_token) == std::vector<int32_t>{257});
+    CHECK(tokenizer->encode("hel", SpecialText::as_text) == std::vector<int32_t>{256, 'l' - 33});
+    CHECK(tokenizer->encode("he", SpecialText::as_text) == std::vector<int32_t>{256});
+  }
+}
+
 TEST_CASE("truncation and padding settings have no effect") {
   Json json = small();
   json["truncation"] = {{"max_length", 2}, {"stride", 0}, {"strategy", "LongestFirst"}};

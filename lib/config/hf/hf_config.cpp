@@ -30,16 +30,21 @@ void read_gpt2(const HfKeys& c, ModelSection& m) {
   c.must_be("add_cross_attention", false);
 }
 
-// Reads the keys that llama and phi3 have in common.
-void read_llama_like(const HfKeys& c, ModelSection& m) {
+// Reads the keys that llama and phi3 have in common. Their classes differ in what absent keys mean.
+struct HfDefaults {
+  int64_t kv_heads = 0;  // 0: as many as heads
+  double norm_eps = 1e-6;
+};
+void read_llama_like(const HfKeys& c, ModelSection& m, const HfDefaults& absent = {}) {
   m.layers = c.integer("num_hidden_layers");
   m.hidden = c.integer("hidden_size");
   m.heads = c.integer("num_attention_heads");
-  m.kv_heads = c.integer("num_key_value_heads", m.heads);
+  const bool has_default = absent.kv_heads > 0 && !c.given("num_key_value_heads");  // null is as many as heads
+  m.kv_heads = c.integer("num_key_value_heads", has_default ? absent.kv_heads : m.heads);
   m.ffn = c.integer("intermediate_size");
   m.head_dim = c.integer("head_dim", 0);
   m.max_position = c.integer("max_position_embeddings");
-  m.norm_eps = c.number("rms_norm_eps", 1e-6);
+  m.norm_eps = c.number("rms_norm_eps", absent.norm_eps);
   m.tied_embeddings = c.flag("tie_word_embeddings", false);
   m.dropout_attention = c.number("attention_dropout", 0.0);
   c.text_among("hidden_act", "silu", {"silu", "swish"});
@@ -47,17 +52,17 @@ void read_llama_like(const HfKeys& c, ModelSection& m) {
   c.must_be("mlp_bias", false);
 }
 
-// The rotary keys, from where the file's version of transformers keeps them.
+// The rotary keys as transformers reads them: those of rope_scaling unless it is empty, else of rope_parameters, and
+// the base of rotation in that object or beside it.
 struct HfRope {
   explicit HfRope(const HfKeys& c) {
-    const bool newer = c.has("rope_parameters");
-    const HfKeys block = c.object(newer ? "rope_parameters" : "rope_scaling");
-    keys = block;
-    theta = newer ? block.number("rope_theta", 10000.0) : c.number("rope_theta", 10000.0);
-    kind = block.has("rope_type") ? block.text("rope_type", "default") : block.text("type", "default");
-    const HfKeys& partial = newer ? block : c;
-    if (partial.number("partial_rotary_factor", 1.0) != 1.0)
-      partial.refuse("partial_rotary_factor", "1.0: every dimension of a head is rotated");
+    keys = c.object("rope_scaling");
+    if (keys.empty()) keys = c.object("rope_parameters");
+    theta = keys.number("rope_theta", c.number("rope_theta", 10000.0));
+    kind = keys.has("rope_type") ? keys.text("rope_type", "default") : keys.text("type", "default");
+    for (const HfKeys* place : std::initializer_list<const HfKeys*>{&keys, &c})
+      if (place->number("partial_rotary_factor", 1.0) != 1.0)
+        place->refuse("partial_rotary_factor", "1.0: every dimension of a head is rotated");
   }
   [[noreturn]] void refuse_kind(const std::string& legal) const {
     keys.refuse(keys.has("rope_type") ? "rope_type" : "type", legal);
@@ -94,14 +99,14 @@ void read_standard_rope(const HfKeys& c, ModelSection& m) {
 
 void read_qwen2(const HfKeys& c, ModelSection& m) {
   m.family = Family::qwen2;
-  read_llama_like(c, m);
+  read_llama_like(c, m, {.kv_heads = 32});
   c.must_be("use_sliding_window", false);
   read_standard_rope(c, m);
 }
 
 void read_mistral(const HfKeys& c, ModelSection& m) {
   m.family = Family::mistral;
-  read_llama_like(c, m);
+  read_llama_like(c, m, {.kv_heads = 8});
   // Without the key its class has a window; null is none.
   m.sliding_window = c.integer("sliding_window", c.given("sliding_window") ? 0 : 4096);
   read_standard_rope(c, m);
@@ -109,7 +114,7 @@ void read_mistral(const HfKeys& c, ModelSection& m) {
 
 void read_qwen3(const HfKeys& c, ModelSection& m) {
   m.family = Family::qwen3;
-  read_llama_like(c, m);
+  read_llama_like(c, m, {.kv_heads = 32});
   m.head_dim = c.integer("head_dim", 128);
   c.must_be("use_sliding_window", false);
   read_standard_rope(c, m);
@@ -126,7 +131,7 @@ void read_longrope(const HfKeys& c, const HfRope& rope, ModelSection& m) {
 
 void read_phi3(const HfKeys& c, ModelSection& m) {
   m.family = Family::phi3;
-  read_llama_like(c, m);
+  read_llama_like(c, m, {.norm_eps = 1e-5});
   m.sliding_window = c.integer("sliding_window", 0);
   m.dropout_embedding = c.number("embd_pdrop", 0.0);
   m.dropout_residual = m.dropout_ffn = c.number("resid_pdrop", 0.0);
@@ -151,6 +156,8 @@ void read_phi3small(const HfKeys& c, ModelSection& m) {
   m.tied_embeddings = c.flag("tie_word_embeddings", true);
   c.not_null("gegelu_limit", "a number: activations without a limit are not supported");
   c.not_null("dense_attention_every_n_layers", "a whole number: blocksparse attention in every layer is not supported");
+  if (c.integer("dense_attention_every_n_layers", 2) == 0)
+    c.refuse("dense_attention_every_n_layers", "1 or more: blocksparse attention in every layer is not supported");
   m.gegelu_limit = c.number("gegelu_limit", 20.0);
   m.dropout_embedding = c.number("embedding_dropout_prob", 0.1);
   m.dropout_attention = c.number("attention_dropout_prob", 0.0);

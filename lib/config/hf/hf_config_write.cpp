@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -157,9 +158,9 @@ Out phi3small_config(const ModelSection& m) {
            {"mup_use_scaling", true},
            {"mup_embedding_multiplier", m.mup.embedding},
            {"mup_width_multiplier", m.mup.width},
-           {"mup_attn_multiplier", m.mup.attention},
+           {"mup_attn_multiplier", m.mup.attention > 0 ? m.mup.attention : std::sqrt(static_cast<double>(m.head_dim))},
            {"dummy_token_indices", m.masked_ids},
-           {"dense_attention_every_n_layers", m.blocksparse.dense_every},
+           {"dense_attention_every_n_layers", std::max<int64_t>(m.blocksparse.dense_every, 1)},  // 0: all are dense
            {"blocksparse_block_size", m.blocksparse.block},
            {"blocksparse_num_local_blocks", m.blocksparse.local_blocks},
            {"blocksparse_vert_stride", m.blocksparse.vertical_stride},

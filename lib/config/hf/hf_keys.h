@@ -26,6 +26,7 @@ class HfKeys {
 
   bool has(const std::string& key) const { return object_.contains(key) && !object_.at(key).is_null(); }
 
+  bool empty() const { return object_.empty(); }
   // Whether the key is in the object, perhaps with the value null.
   bool given(const std::string& key) const { return object_.contains(key); }
 

@@ -5,6 +5,11 @@
 #include "io/filesystem.h"
 
 namespace fp {
+namespace {
+
+constexpr uint64_t kMostTokens = uint64_t{1} << 56;  // so that no product of counts and bytes overflows
+
+}  // namespace
 
 PreparedDataset::PreparedDataset(const std::filesystem::path& folder, Split split, const OpenOptions& options)
     : Dataset(folder.string(), "prepared"), folder_(folder), split_(split), manifest_(read_manifest(folder)) {
@@ -30,6 +35,8 @@ void PreparedDataset::check_counts() const {
   need(manifest_.token_bytes == 2 || manifest_.token_bytes == 4,
        fmt::format("token_bytes is {}, not 2 or 4", manifest_.token_bytes));
   need(manifest_.shard_tokens > 0, "shard_tokens is 0");
+  for (const uint64_t count : {manifest_.shard_tokens, record().tokens, record().documents})
+    need(count <= kMostTokens, fmt::format("a count of {} is more than {}", count, kMostTokens));
   need(manifest_.vocab_size == tokenizer_->vocab_size() && manifest_.eot == tokenizer_->eot(),
        "vocab_size or eot is not the tokenizer's");
   need(manifest_.highest_id < manifest_.vocab_size,

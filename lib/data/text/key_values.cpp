@@ -87,7 +87,12 @@ KeyValueTexts::KeyValueTexts(const Tokenizer& tokenizer, Filler filler)
       questions_(encode_words(tokenizer, "<", 'a')),
       values_(encode_words(tokenizer, "", 'A')),
       close_(tokenizer.encode(">", SpecialText::as_text)),
-      longest_pair_(longest(questions_) + longest(values_) + close_.size()) {}
+      longest_pair_(longest(questions_) + longest(values_) + close_.size()) {
+  constexpr size_t most = kShortestDocument / 4;
+  if (longest_pair_ == 0 || longest_pair_ > most)
+    throw ConfigError(fmt::format("this tokenizer writes a pair such as <qkZD> with up to {} tokens; legal: 1 to {}",
+                                  longest_pair_, most));
+}
 
 std::vector<KeyValueTexts::Pair> KeyValueTexts::draw(size_t n, Random& random) const {
   FP_CHECK(n <= questions_.size(), "{} pairs, but there are {} keys", n, questions_.size());

@@ -50,6 +50,7 @@ class KeyValueTexts {
   static constexpr size_t kMostPairs = 256;         // of a text
   static constexpr int64_t kShortestDocument = 64;  // tokens
 
+  // Throws ConfigError for a tokenizer with which kShortestDocument does not hold four pairs.
   KeyValueTexts(const Tokenizer&, Filler);
 
   // Returns the smallest legal length of a needle() with this number of pairs.

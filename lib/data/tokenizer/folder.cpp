@@ -60,15 +60,22 @@ std::vector<AddedToken> read_added_tokens(const JsonValue& config, const fs::pat
   return added;
 }
 
-// Converts vocab.json and merges.txt to a tokenizer.json.
-TokenizerSource read_gpt2(const fs::path& folder, const std::optional<std::string>& eos) {
+// Converts vocab.json and merges.txt, and the additions of the files beside them, to a tokenizer.json.
+TokenizerSource read_gpt2(const fs::path& folder, const JsonValue& config, const std::optional<std::string>& eos) {
   Gpt2Vocabulary vocabulary;
   const JsonFile vocab(folder / "vocab.json");
-  vocabulary.end_of_text = {eos.value_or("<|endoftext|>"), -1};
+  const std::string usual = "<|endoftext|>";
+  vocabulary.end_of_text = {eos.value_or(usual), -1};
   vocab.root().for_each_field([&](const std::string& token, const JsonValue& id) {
     vocabulary.vocab.emplace_back(token, id.id());
     if (token == vocabulary.end_of_text.first) vocabulary.end_of_text.second = id.id();
   });
+  vocabulary.prefix_space = config.get("add_prefix_space").flag(false);
+  for (const AddedToken& token : read_added_tokens(config, folder))
+    if (token.content == vocabulary.end_of_text.first)
+      vocabulary.end_of_text.second = token.id;
+    else
+      vocabulary.added.push_back(token);
   if (vocabulary.end_of_text.second < 0)
     vocab.root().fail(fmt::format("holds no \"{}\", which ends a document", vocabulary.end_of_text.first));
   std::sort(vocabulary.vocab.begin(), vocabulary.vocab.end(),
@@ -91,7 +98,9 @@ TokenizerSource read_gpt2(const fs::path& folder, const std::optional<std::strin
           fmt::format("{}:{}: legal: two tokens and a space between them", (folder / "merges.txt").string(), number));
     vocabulary.merges.emplace_back(line.substr(0, space), line.substr(space + 1));
   }
-  return source_of(Format::tokenizer_json, write_tokenizer_json(vocabulary));
+  TokenizerSource source = source_of(Format::tokenizer_json, write_tokenizer_json(vocabulary));
+  if (vocabulary.end_of_text.first != usual) source.eos_token = vocabulary.end_of_text.first;
+  return source;
 }
 
 fs::path rank_file(const fs::path& folder) {
@@ -104,12 +113,12 @@ fs::path rank_file(const fs::path& folder) {
   return found.empty() ? fs::path() : found[0];
 }
 
-TokenizerSource read_main_file(const fs::path& folder, const std::optional<std::string>& eos) {
+TokenizerSource read_main_file(const fs::path& folder, const JsonValue& config, const std::optional<std::string>& eos) {
   const fs::path json = folder / "tokenizer.json", model = folder / "tokenizer.model";
   if (fs::exists(json)) return source_of(Format::tokenizer_json, read_file(json));
   if (fs::exists(model)) return recognise_tokenizer(read_file(model), model.string());
   if (const fs::path ranks = rank_file(folder); !ranks.empty()) return source_of(Format::tiktoken, read_file(ranks));
-  if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt")) return read_gpt2(folder, eos);
+  if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt")) return read_gpt2(folder, config, eos);
   throw DataError(fmt::format(
       "{}: holds no tokenizer: legal are tokenizer.json, tokenizer.model, *.tiktoken, or vocab.json with merges.txt",
       folder.string()));
@@ -123,7 +132,7 @@ std::unique_ptr<Tokenizer> load_tokenizer_folder(const fs::path& folder) {
   const std::string where = folder.string();
   const auto eos = token_content(config.get("eos_token")), bos = token_content(config.get("bos_token"));
   const std::string type = config.get("tokenizer_class").is_null() ? "" : config.at("tokenizer_class").text();
-  TokenizerSource source = read_main_file(folder, eos);
+  TokenizerSource source = read_main_file(folder, config, eos);
   if (source.format == Format::tokenizer_json) {
     // tokenizer.json is complete, so the config matters only in the rare case that it names other tokens.
     auto tokenizer = make_tokenizer(source, where);

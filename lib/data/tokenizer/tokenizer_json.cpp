@@ -1,6 +1,7 @@
 #include "data/tokenizer/tokenizer_json.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -37,6 +38,7 @@ class Parser {
       add_token(definition_, token, byte_level() ? token.content : decoder_.text_of(token.content),
                 it != ids_.end() ? std::optional(it->second) : std::nullopt, added[i]);
     }
+    keep_special_as_text();
     check_ids(root);
     return std::move(definition_);
   }
@@ -173,6 +175,19 @@ class Parser {
                   text.find(' ', space + 1) == std::string::npos,
               kLegal);
     return {text.substr(0, space), text.substr(space + 1)};
+  }
+
+  // A special token that is spelled out in a text stays text: a merge that gives one is undone at the end. Encoders
+  // that take special tokens find them before any merge.
+  void keep_special_as_text() {
+    std::unordered_set<int32_t> special;
+    for (const AddedToken& token : definition_.added)
+      if (token.special) special.insert(token.id);
+    BpeRules& rules = definition_.rules;
+    std::unordered_set<int32_t> merged;
+    for (const Merge& merge : rules.merges)
+      if (special.contains(merge.id) && merged.insert(merge.id).second) rules.unused.push_back(merge.id);
+    std::erase_if(rules.whole_words, [&](const auto& word) { return special.contains(word.second); });
   }
 
   // Requires that every id of the post-processor is a token.

@@ -30,6 +30,8 @@ struct Gpt2Vocabulary {
   std::vector<std::pair<std::string, std::string>> merges;  // by rank
   std::pair<std::string, int32_t> end_of_text;              // may be in `vocab` too
   std::vector<std::pair<std::string, int32_t>> special;     // the other special tokens; may be in `vocab` too
+  std::vector<AddedToken> added;                            // further tokens, with flags; may be in `vocab` too
+  bool prefix_space = false;                                // a text begins with a space
 };
 // Returns the vocabulary as the text of a tokenizer.json.
 std::string write_tokenizer_json(const Gpt2Vocabulary& vocabulary);

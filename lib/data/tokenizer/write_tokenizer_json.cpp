@@ -20,8 +20,11 @@ std::string write_tokenizer_json(const Gpt2Vocabulary& vocabulary) {
   for (const auto& [left, right] : vocabulary.merges) merges.push_back(left + " " + right);
   Ordered added = Ordered::array({special_token(vocabulary.end_of_text)});
   for (const auto& token : vocabulary.special) added.push_back(special_token(token));
-  const Ordered byte_level = {
-      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
+  for (const AddedToken& token : vocabulary.added) added.push_back(Ordered(added_token_json(token)));
+  const Ordered byte_level = {{"type", "ByteLevel"},
+                              {"add_prefix_space", vocabulary.prefix_space},
+                              {"trim_offsets", true},
+                              {"use_regex", true}};
   const Ordered root = {{"version", "1.0"},
                         {"truncation", nullptr},
                         {"padding", nullptr},
