@@ -13,10 +13,12 @@
 namespace fp::cuda {
 namespace {
 
-// Two pinned buffers: the host fills or empties one while the device copies the other.
-constexpr size_t kStagingBytes = size_t{16} << 20;
+// Two pinned buffers: the host fills or empties one while the device copies the other. Small copies to the device take
+// a part of one each, so that the host waits once per buffer and not for each of them.
+constexpr size_t kStagingBytes = size_t{16} << 20, kStagingAlignment = 256;
 struct Staging {
   PinnedBuffer memory{kStagingBytes};
+  size_t used = 0;
   Event done;  // after the device's last copy from or to it
 };
 
@@ -72,9 +74,16 @@ struct Device::State {
 
   // A thread other than the one that created the Device may have another current device.
   void enter() const { FP_CUDA(cudaSetDevice(facts.index)); }
+  // Returns the buffer that was used less recently, once the device is done with it.
   Staging& next_staging() {
     turn = (turn + 1) % staging.size();
+    staging[turn].done.synchronize();
+    staging[turn].used = 0;
     return staging[turn];
+  }
+  // Returns a buffer with room for so many bytes at `used`.
+  Staging& staging_for(size_t bytes) {
+    return staging[turn].used + bytes <= kStagingBytes ? staging[turn] : next_staging();
   }
 
   DeviceFacts facts;
@@ -131,11 +140,11 @@ void Device::copy_in(void* device, const void* host, size_t bytes) {
   state_->enter();
   for (size_t at = 0; at < bytes; at += kStagingBytes) {
     const size_t count = std::min(kStagingBytes, bytes - at);
-    Staging& piece = state_->next_staging();
-    piece.done.synchronize();
-    copy_on_host(piece.memory.data(), static_cast<const std::byte*>(host) + at, count);
-    FP_CUDA(cudaMemcpyAsync(static_cast<std::byte*>(device) + at, piece.memory.data(), count, cudaMemcpyHostToDevice,
-                            compute()));
+    Staging& piece = state_->staging_for(count);
+    std::byte* const room = piece.memory.data() + piece.used;
+    piece.used += (count + kStagingAlignment - 1) / kStagingAlignment * kStagingAlignment;
+    copy_on_host(room, static_cast<const std::byte*>(host) + at, count);
+    FP_CUDA(cudaMemcpyAsync(static_cast<std::byte*>(device) + at, room, count, cudaMemcpyHostToDevice, compute()));
     piece.done.record(compute());
   }
 }
@@ -152,7 +161,6 @@ void Device::copy_out(void* host, const void* device, size_t bytes) {
   for (size_t at = 0; at < bytes; at += kStagingBytes) {
     const size_t count = std::min(kStagingBytes, bytes - at);
     Staging& piece = state_->next_staging();
-    piece.done.synchronize();
     FP_CUDA(cudaMemcpyAsync(piece.memory.data(), static_cast<const std::byte*>(device) + at, count,
                             cudaMemcpyDeviceToHost, compute()));
     piece.done.record(compute());

@@ -77,6 +77,27 @@ TEST_CASE("each attention pass runs on the first implementation that supports it
   CHECK(attention.explain(call) == "own (fused: not bf16)");  // the same for both passes
 }
 
+TEST_CASE("attention kernels refuse head sizes for which a block of the GPU has too little shared memory") {
+  constexpr size_t kLarge = 232448, kSmall = 101376;  // of an H100 and of an L40S
+  const auto refused = [](const cuda::AttentionKernel& kernel, DType type, int64_t head, cuda::AttentionPass pass) {
+    cuda::AttentionCall call;
+    call.q = call.k = call.v = {reinterpret_cast<void*>(uintptr_t{1} << 60), type, {1, 16, 2, head}};
+    const std::string why = kernel.refuses(call, pass);
+    CHECK((why.empty() || why.find("101376") != std::string::npos));
+    return !why.empty();
+  };
+  using enum cuda::AttentionPass;
+  for (const int64_t head : {64, 96, 128, 256}) {
+    CHECK_FALSE(refused(*cuda::make_flash_attention(kLarge), DType::bf16, head, forward));
+    CHECK_FALSE(refused(*cuda::make_flash_attention(kLarge), DType::bf16, head, backward));
+    CHECK_FALSE(refused(*cuda::make_simt_attention(kLarge), DType::f32, head, backward));
+    CHECK(refused(*cuda::make_flash_attention(kSmall), DType::bf16, head, forward) == (head > 96));
+    CHECK(refused(*cuda::make_flash_attention(kSmall), DType::bf16, head, backward) == (head > 64));
+    CHECK(refused(*cuda::make_simt_attention(kSmall), DType::f32, head, forward) == (head > 64));
+    CHECK(refused(*cuda::make_simt_attention(kSmall), DType::f32, head, backward) == (head > 64));
+  }
+}
+
 TEST_CASE("FPTRAIN_ATTENTION keeps only the implementations that it names") {
   const Tensor f32 = shape_only(DType::f32), bf16 = shape_only(DType::bf16);
   {

@@ -64,7 +64,8 @@ std::vector<OneTile::Pair> check_tiles(const AttentionCase& a, Write write = Wri
     auto* gpu = dynamic_cast<CudaOps*>(&ops);
     if (gpu == nullptr) return o.backward(ops);
     ran.clear();
-    auto own = a.dtype == DType::bf16 ? cuda::make_flash_attention() : cuda::make_simt_attention();
+    const size_t shared = gpu->device().facts().shared_per_block;
+    auto own = a.dtype == DType::bf16 ? cuda::make_flash_attention(shared) : cuda::make_simt_attention(shared);
     const auto tiled = cuda::make_tiled_backward(std::make_unique<OneTile>(std::move(own), ran), *gpu, limit_of(a));
     const cuda::AttentionCall call{*o.o,   *o.lse, *o.q,  *o.k,  *o.v,  *o.doc_start, *o.sample_ids,
                                    a.spec, *o.d_o, *o.dq, *o.dk, *o.dv, write,        write};
@@ -116,8 +117,9 @@ TEST_CASE("a backward pass that is refused in tiles too is refused with the reas
   std::vector<OneTile::Pair> ran;
   auto* gpu = dynamic_cast<CudaOps*>(backends().front().ops.get());
   REQUIRE(gpu != nullptr);
-  const auto tiled = cuda::make_tiled_backward(std::make_unique<OneTile>(cuda::make_flash_attention(), ran), *gpu,
-                                               limit_of(causal(1, 300, DType::f32)));
+  const auto tiled = cuda::make_tiled_backward(
+      std::make_unique<OneTile>(cuda::make_flash_attention(gpu->device().facts().shared_per_block), ran), *gpu,
+      limit_of(causal(1, 300, DType::f32)));
   cuda::AttentionCall call;
   const auto shape_only = [](DType type) {
     return Tensor(reinterpret_cast<void*>(uintptr_t{1} << 60), type, {1, 300, 2, 8});

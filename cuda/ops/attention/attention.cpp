@@ -24,12 +24,17 @@ const char* pass_name(AttentionPass pass) { return pass == AttentionPass::forwar
 Attention::Kernels all_kernels(CudaOps& ops) {
   Attention::Kernels kernels;
   if (auto cudnn = make_cudnn_attention(ops.device())) kernels.push_back(make_tiled_backward(std::move(cudnn), ops));
-  kernels.push_back(make_flash_attention());
-  kernels.push_back(make_simt_attention());
+  kernels.push_back(make_flash_attention(ops.device().facts().shared_per_block));
+  kernels.push_back(make_simt_attention(ops.device().facts().shared_per_block));
   return kernels;
 }
 
 }  // namespace
+
+std::string lack_of_shared_memory(size_t needed, size_t shared_per_block) {
+  if (needed <= shared_per_block) return {};
+  return fmt::format("its block needs {} bytes of shared memory, of which this GPU has {}", needed, shared_per_block);
+}
 
 Attention::Attention(CudaOps& ops) : Attention(ops.device(), all_kernels(ops)) {
   if (const char* value = std::getenv(kVariable)) keep_only(value);

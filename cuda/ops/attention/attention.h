@@ -54,8 +54,11 @@ class AttentionKernel {
 
 // Factories; each in its own file. make_cudnn_attention() returns null in builds without cuDNN: on the CPU under test.
 std::unique_ptr<AttentionKernel> make_cudnn_attention(Device&);
-std::unique_ptr<AttentionKernel> make_flash_attention();
-std::unique_ptr<AttentionKernel> make_simt_attention();
+// `shared_per_block`: bytes of shared memory that a block of the device may have.
+std::unique_ptr<AttentionKernel> make_flash_attention(size_t shared_per_block);
+std::unique_ptr<AttentionKernel> make_simt_attention(size_t shared_per_block);
+// Returns a clause that says why a kernel that needs so many bytes cannot run; empty if it can.
+std::string lack_of_shared_memory(size_t needed, size_t shared_per_block);
 // Adds backward passes in tiles to an implementation, for calls of which it supports only parts. A tile has as many
 // tokens as keep the score gradients of a head of keys below the limit.
 std::unique_ptr<AttentionKernel> make_tiled_backward(std::unique_ptr<AttentionKernel>, CudaOps&,

@@ -14,6 +14,10 @@ namespace fp::cuda {
 void flash_forward(const Operands<bf16>&, Stream);
 void flash_backward_keys(const Operands<bf16>&, Stream);
 void flash_backward_queries(const Operands<bf16>&, Stream);
+// Return the bytes of shared memory of a block of these kernels.
+size_t flash_forward_shared(int head_dim, bool drops);
+size_t flash_keys_shared(int head_dim, bool drops);
+size_t flash_queries_shared(int head_dim, bool drops);
 
 constexpr int kLargestFlashHead = 256;
 

@@ -91,4 +91,10 @@ void flash_backward_queries(const Operands<bf16>& a, Stream stream) {
   });
 }
 
+size_t flash_queries_shared(int head_dim, bool drops) {
+  size_t bytes = 0;
+  with_head_size(head_dim, [&](auto size) { bytes = Tiles<size>::shared_bytes(drops); });
+  return bytes;
+}
+
 }  // namespace fp::cuda

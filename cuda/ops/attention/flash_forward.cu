@@ -17,6 +17,9 @@ struct Tiles {
   static constexpr int kKeys = D <= 128 ? 64 : 32;
   static constexpr int kElements = kTile<bf16, D>(kQueries) + 4 * kTile<bf16, D>(kKeys);
   static constexpr int kKept = 2 * kQueries * kKeptWords<kKeys>;
+  static constexpr size_t shared_bytes(bool drops) {
+    return kElements * sizeof(bf16) + (drops ? kKept * sizeof(uint32_t) : 0);
+  }
 };
 
 // A warp's running results for its rows.
@@ -135,9 +138,15 @@ __global__ void __launch_bounds__(Tiles<D>::kThreads) forward_kernel(const Opera
 void flash_forward(const Operands<bf16>& a, Stream stream) {
   with_head_size(a.head_dim, [&](auto size) {
     using T = Tiles<size>;
-    const size_t shared = T::kElements * sizeof(bf16) + (a.drops.on() ? T::kKept * sizeof(uint32_t) : 0);
-    launch<forward_kernel<size>>(Grid{QueryOwner::blocks(a, T::kQueries), T::kThreads, shared}, stream, a);
+    launch<forward_kernel<size>>(Grid{QueryOwner::blocks(a, T::kQueries), T::kThreads, T::shared_bytes(a.drops.on())},
+                                 stream, a);
   });
+}
+
+size_t flash_forward_shared(int head_dim, bool drops) {
+  size_t bytes = 0;
+  with_head_size(head_dim, [&](auto size) { bytes = Tiles<size>::shared_bytes(drops); });
+  return bytes;
 }
 
 }  // namespace fp::cuda

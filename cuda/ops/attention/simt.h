@@ -18,6 +18,9 @@ namespace fp::cuda {
 // Implemented in simt_forward.cu and simt_backward.cu.
 void simt_forward(const Operands<float>&, Stream);
 void simt_backward(const Operands<float>&, Stream);
+// Return the bytes of shared memory of a block of these kernels.
+size_t simt_forward_shared(int head_dim, bool drops);
+size_t simt_backward_shared(int head_dim, bool drops);
 
 constexpr int kLargestSimtHead = 256;
 

@@ -168,4 +168,10 @@ void simt_backward(const Operands<float>& a, Stream stream) {
   });
 }
 
+size_t simt_backward_shared(int head_dim, bool drops) {
+  size_t bytes = 0;
+  with_simt_head_size(head_dim, [&](auto size) { bytes = Tiles<size>::shared_bytes(drops); });
+  return bytes;
+}
+
 }  // namespace fp::cuda

@@ -103,15 +103,27 @@ __global__ void __launch_bounds__(SimtTiles<D>::kThreads) forward_kernel(const O
                   factors);
 }
 
+template <int D>
+constexpr size_t shared_bytes(bool drops) {
+  using T = SimtTiles<D>;
+  constexpr int kFloats = kTile<float, D>(T::kOwn) + 4 * kTile<float, D>(T::kStream) + T::kOwn * T::kWeightRow;
+  return (kFloats + (drops ? 2 * T::kOwn : 0)) * sizeof(float);
+}
+
 }  // namespace
 
 void simt_forward(const Operands<float>& a, Stream stream) {
   with_simt_head_size(a.head_dim, [&](auto size) {
     using T = SimtTiles<size>;
-    constexpr int kFloats = kTile<float, size>(T::kOwn) + 4 * kTile<float, size>(T::kStream) + T::kOwn * T::kWeightRow;
-    const size_t shared = (kFloats + (a.drops.on() ? 2 * T::kOwn : 0)) * sizeof(float);
-    launch<forward_kernel<size>>(Grid{QueryOwner::blocks(a, T::kOwn), T::kThreads, shared}, stream, a);
+    launch<forward_kernel<size>>(Grid{QueryOwner::blocks(a, T::kOwn), T::kThreads, shared_bytes<size>(a.drops.on())},
+                                 stream, a);
   });
+}
+
+size_t simt_forward_shared(int head_dim, bool drops) {
+  size_t bytes = 0;
+  with_simt_head_size(head_dim, [&](auto size) { bytes = shared_bytes<size>(drops); });
+  return bytes;
 }
 
 }  // namespace fp::cuda

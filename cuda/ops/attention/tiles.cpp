@@ -1,6 +1,6 @@
 // The backward pass of attention in tiles of queries and keys. With o and lse over all keys, every pair of tiles is a
-// call of its own, whose gradients are parts of the whole ones: the parts are added up in f32 and rounded once. Pairs
-// of which no query sees a key are left out.
+// call of its own, whose gradients are parts of the whole ones: these parts, in the type of the gradients, are added up
+// in f32. Pairs of which no query sees a key are left out.
 #include <algorithm>
 #include <vector>
 

@@ -46,8 +46,9 @@ struct AttentionMerge {
   Tensor o, lse, o_part, lse_part;
 };
 
-// Takes o and lse over all keys (after any merge). Writes dq, dk, dv, or adds to them, with one rounding of each sum: a
-// chunk of keys adds to the dq of its queries, a chunk of queries to the dk and dv of its keys.
+// Takes o and lse over all keys (after any merge). Writes dq, dk, dv, or adds to them: a chunk of keys adds to the dq
+// of its queries, a chunk of queries to the dk and dv of its keys. Each sum is rounded once, but by cuDNN, which rounds
+// the part of each query head, and in tiles, where each tile's part is rounded.
 struct AttentionBackward {
   Tensor dq, dk, dv, d_o, q, k, v, o, lse, doc_start = {}, sample_ids = {};
   AttentionSpec spec;

@@ -78,7 +78,11 @@ class DryOps final : public CountingOps {
   template <class Call>
   void need_scratch(const Call&) {}
   void need_scratch(const calls::Attention& call) { need_attention_scratch(call); }
-  void need_scratch(const calls::AttentionBackward& call) { need_attention_scratch(call); }
+  void need_scratch(const calls::AttentionBackward& call) {
+    need_attention_scratch(call);
+    // Of both passes; without a backward pass, as in inference, cuDNN need not plan one.
+    if (device_ != nullptr) attention_.insert(device_->explain_attention(call.q, call.k, call.doc_start, call.spec));
+  }
   template <class Call>
   void need_attention_scratch(const Call& call) {
     if (device_ == nullptr) return;
@@ -87,7 +91,6 @@ class DryOps final : public CountingOps {
     Call single = call;
     single.doc_start = {};
     if (call.doc_start) scratch_ = std::max(scratch_, device_->attention_scratch(single));
-    attention_.insert(device_->explain_attention(call.q, call.k, call.doc_start, call.spec));
   }
 
   const Ops* device_;
