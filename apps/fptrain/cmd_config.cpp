@@ -9,10 +9,15 @@
 #include "config/preset.h"
 #include "data/sampling/epochs.h"
 #include "io/filesystem.h"
+#include "planning.h"
+#include "sharding/arrange.h"
+#include "sharding/pipeline_plan.h"
 
 namespace fp {
 
 namespace {
+
+constexpr int64_t kBytes = 256;  // a vocabulary in place of one that is not known
 
 struct ConfigArguments {
   std::string file, output, key;
@@ -55,6 +60,15 @@ std::string facts(const RunSpec& spec) {
   return text + length(spec);
 }
 
+// Checks what needs neither data nor ranks: the names of files, and the degrees against the model, if both are written.
+void check_plan(RunSpec spec) {
+  cluster_for(spec);
+  if (!spec.parallel.open.empty() || !spec.model.init_from.empty()) return;
+  check_heads(spec);
+  if (spec.model.vocab == 0) spec.model.vocab = kBytes;
+  plan_pipeline(spec);
+}
+
 void write_text(const ConfigArguments& a, const std::string& text) {
   if (a.output.empty())
     std::fputs(text.c_str(), stdout);
@@ -94,10 +108,12 @@ void add_config_command(cli::App& app, CommandResult&) {
     std::fputs((facts(spec) + dump(spec)).c_str(), stdout);
   });
 
-  cli::App* check = config->add_subcommand("check", "Print OK, or all mistakes of the spec (exit code 2)");
+  cli::App* check = config->add_subcommand(
+      "check",
+      "Print OK, or all mistakes of the spec (exit code 2); `plan` checks the ranks, too, and `train` the data");
   add_spec_options(check, a);
   check->callback([a] {
-    with_steps_of_data(read_spec(*a));
+    check_plan(with_steps_of_data(read_spec(*a)));
     std::printf("%s: OK\n", a->file.empty() ? "spec" : a->file.c_str());
   });
 

@@ -154,8 +154,9 @@ void add_schedule_command(cli::App& app, CommandResult&) {
   ScheduleRequest& q = a->request;
   std::vector<cli::Option*> of_request = {
       command->add_option("--kind", a->kind, fmt::format("{}", fmt::join(schedule_kinds(), ", "))),
-      command->add_option("--stages", q.ranks, "ranks of the pipeline"),
-      command->add_option("--microbatches", q.micro_batches, "micro-batches of a step, over all pipes"),
+      command->add_option("--stages", q.ranks, "ranks of the pipeline")->check(cli::PositiveNumber),
+      command->add_option("--microbatches", q.micro_batches, "micro-batches of a step, over all pipes")
+          ->check(cli::PositiveNumber),
       command->add_option("--chunks", q.chunks, "stages of each rank; 0: the default of the kind"),
       command->add_option("--group", q.group, "interleaved, interleaved-zb: consecutive micro-batches of a chunk"),
       command->add_option("--unit-size", q.unit_size, "zeropp: micro-batches of a scheduling unit"),

@@ -106,6 +106,12 @@ BatchJob job_of(const SubmitArguments& a, const RunSpec& spec) {
     log::info("run.device is auto: the job asks for no GPUs; --set run.device=cuda trains on one GPU per rank");
   if (job.gpus_per_node < 0)
     job.gpus_per_node = spec.run.device == RunDevice::cuda && !spec.parallel.allow_gpu_sharing ? job.ranks_per_node : 0;
+  if (spec.run.device == RunDevice::cuda && !spec.parallel.allow_gpu_sharing && job.gpus_per_node > 0 &&
+      job.gpus_per_node < job.ranks_per_node)
+    throw ConfigError(
+        fmt::format("--gpus-per-node {} is less than --ranks-per-node {}; legal: one GPU or more for each "
+                    "rank, parallel.allow_gpu_sharing=true, or 0 where another option asks for them",
+                    job.gpus_per_node, job.ranks_per_node));
   read_time(a.signal_before, spec.checkpoint.time_margin_s, job);
   for (const std::string& option : job.options)
     if (!option.starts_with('-'))

@@ -129,6 +129,19 @@ std::string wrong_subcommand(const Reached& r) {
                      near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), joined(legal));
 }
 
+// Returns the error message for an unknown option; empty if there is none.
+std::string wrong_option(const Reached& r) {
+  const std::vector<std::string> rest = r.app->remaining();
+  const auto word = std::ranges::find_if(rest, [](const std::string& w) { return w.starts_with("--"); });
+  if (word == rest.end()) return {};
+  std::vector<std::string> legal;
+  for (const CLI::Option* option : r.app->get_options())
+    for (const std::string& name : option->get_lnames()) legal.push_back("--" + name);
+  const std::string_view near = nearest(word->substr(0, word->find('=')), {legal.begin(), legal.end()});
+  return fmt::format("{} has no option '{}'{}", r.path, shown(*word),
+                     near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
+}
+
 // Returns advice for `--set key value`; empty if every --set has key=value.
 std::string advice_on_sets(std::span<char* const> arguments) {
   for (size_t i = 0; i + 2 < arguments.size(); ++i) {
@@ -145,6 +158,8 @@ void report(const CLI::App* app, const CLI::ParseError& e, std::span<char* const
   const std::string wrong = wrong_subcommand(r);
   if (!wrong.empty()) return log::error("{}", wrong);
   if (r.app->get_require_subcommand_min() > 0) std::fputs(r.app->help().c_str(), stderr);
+  if (const std::string option = wrong_option(r); !option.empty())
+    return log::error("{}\nRun with --help for more information.", option);
   std::string what = e.what();
   if (what.ends_with(" is required") && r.app->get_require_subcommand_min() == 0) {
     const CLI::Option* option = r.app->get_option_no_throw(what.substr(0, what.find(' ')));

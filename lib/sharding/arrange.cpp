@@ -10,24 +10,6 @@
 namespace fp {
 namespace {
 
-void check_heads(const RunSpec& spec) {
-  const ParallelSection& p = spec.parallel;
-  const ModelSection& m = spec.model;
-  const bool whole_groups = m.traits().qkv == QkvLayout::grouped;
-  const int64_t most = whole_groups ? m.kv_heads : m.heads;
-  if (p.tensor > most)
-    throw ConfigError(fmt::format("parallel.tensor = {} is more than model.{} = {}; use 1 to {}", p.tensor,
-                                  whole_groups ? "kv_heads" : "heads", most, most));
-  int64_t fewest = m.heads;
-  for (int r = 0; r < p.tensor; ++r)
-    fewest = std::min(fewest, split_heads(m.heads, m.kv_heads, static_cast<int>(p.tensor), r).heads.count);
-  if (p.sequence > fewest)
-    throw ConfigError(
-        fmt::format("parallel.sequence = {} is more than the {} attention heads of a rank (model.heads = {}, "
-                    "parallel.tensor = {}); use 1 to {}",
-                    p.sequence, fewest, m.heads, p.tensor, fewest));
-}
-
 std::string advice_for(ArrangedBy command, int64_t ranks) {
   switch (command) {
     case ArrangedBy::plan:
@@ -50,6 +32,24 @@ void require_ranks(const ParallelSection& p, int ranks, ArrangedBy command) {
 }
 
 }  // namespace
+
+void check_heads(const RunSpec& spec) {
+  const ParallelSection& p = spec.parallel;
+  const ModelSection& m = spec.model;
+  const bool whole_groups = m.traits().qkv == QkvLayout::grouped;
+  const int64_t most = whole_groups ? m.kv_heads : m.heads;
+  if (p.tensor > most)
+    throw ConfigError(fmt::format("parallel.tensor = {} is more than model.{} = {}; use 1 to {}", p.tensor,
+                                  whole_groups ? "kv_heads" : "heads", most, most));
+  int64_t fewest = m.heads;
+  for (int r = 0; r < p.tensor; ++r)
+    fewest = std::min(fewest, split_heads(m.heads, m.kv_heads, static_cast<int>(p.tensor), r).heads.count);
+  if (p.sequence > fewest)
+    throw ConfigError(
+        fmt::format("parallel.sequence = {} is more than the {} attention heads of a rank (model.heads = {}, "
+                    "parallel.tensor = {}); use 1 to {}",
+                    p.sequence, fewest, m.heads, p.tensor, fewest));
+}
 
 bool divides_nothing(const ParallelSection& p) {
   const auto saves_memory = [](const OpenKey& k) { return k.path.starts_with("memory."); };

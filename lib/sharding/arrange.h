@@ -14,6 +14,8 @@ enum class ArrangedBy : uint8_t { launch, plan, submit };
 // keys are left to the planner, the product of the degrees is not `ranks`, there are fewer heads than ranks to split
 // them over, or a batch does not divide.
 Mesh arrange(RunSpec& spec, int ranks, ArrangedBy = ArrangedBy::launch);
+// Throws ConfigError if there are fewer heads than ranks to split them over.
+void check_heads(const RunSpec&);
 // Whether the section gives every axis one rank and leaves no key to the planner, as one that is empty does.
 bool divides_nothing(const ParallelSection&);
 

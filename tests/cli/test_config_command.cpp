@@ -42,6 +42,17 @@ TEST_CASE("config check prints OK, or every problem with exit code 2", "[cli]") 
                            "bad.yaml:2:17: model.layers"})
     CHECK_THAT(bad.output, Catch::Contains(part));
 
+  for (const auto& [set, part] :
+       {std::pair<std::string, std::string>{"parallel.tensor=64", "more than model.heads = 32"},
+        {"parallel.sequence=33", "more than the 32 attention heads"},
+        {"parallel.cluster=nowhere", "there is no cluster description 'nowhere'"},
+        {"parallel.pipeline.ranks=2 --set parallel.pipeline.layers=[1,2]", "gives 3 layers"}}) {
+    const Outcome refused = config_command("check " + good + " --set " + set);
+    CAPTURE(set, refused.output);
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.output, Catch::Contains(part));
+  }
+
   const Outcome set = config_command("check " + good + " --set optimizer.lr=fast");
   CHECK(set.code == 2);
   CHECK_THAT(set.output, Catch::Contains("--set optimizer.lr=fast: optimizer.lr"));

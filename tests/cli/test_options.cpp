@@ -28,7 +28,7 @@ TEST_CASE("eval refuses the options of its other forms", "[cli]") {
   refused({"run.yaml", "--rows", "4"}, "--rows", choices);
 }
 
-TEST_CASE("an unknown subcommand is refused with a list of the known ones", "[cli]") {
+TEST_CASE("an unknown subcommand or option is refused with the nearest known ones", "[cli]") {
   const auto refused = [](const std::vector<std::string>& arguments, const std::string& message) {
     const Outcome o = run(fptrain(arguments));
     CAPTURE(o.output);
@@ -38,7 +38,10 @@ TEST_CASE("an unknown subcommand is refused with a list of the known ones", "[cl
   refused({"trian", "run.yaml"}, "fptrain has no subcommand 'trian' (did you mean 'train'?); legal: train, submit, ");
   refused({"bench", "oi"}, "fptrain bench has no subcommand 'oi' (did you mean 'io'?); legal: ops, ");
   refused({"xyzzy"}, "fptrain has no subcommand 'xyzzy'; legal: ");
-  refused({"train", "--explan", "run.yaml"}, "--explan");
+  refused({"train", "--explan", "run.yaml"}, "fptrain train has no option '--explan'");
+  refused({"plan", "run.yaml", "--rank", "8"}, "fptrain plan has no option '--rank'; did you mean '--ranks'?");
+  refused({"plan", "run.yaml", "--rank=8"}, "did you mean '--ranks'?");
+  refused({"schedule", "--kind", "1f1b", "--stages", "0", "--microbatches", "8"}, "--stages");
   refused({}, "error: fptrain: A subcommand is required");
   refused({}, "Train the model of a run spec");  // the list of subcommands
   refused({"data"}, "Prepare");

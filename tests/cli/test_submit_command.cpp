@@ -131,6 +131,21 @@ TEST_CASE("submit says that a job without run.device asks for no GPUs, and that 
   CHECK_THAT(cuda.output, !Contains("asks for no GPUs") && !Contains("was not checked"));
 }
 
+TEST_CASE("submit refuses fewer GPUs than ranks on a node", "[cli][submit]") {
+  const Submission submit;
+  const auto with = [&](const std::string& gpus, const std::string& shared) {
+    return submit({"--dry-run", "--ranks-per-node", "2", "--gpus-per-node", gpus, "--set", "run.device=cuda", "--set",
+                   "parallel.allow_gpu_sharing=" + shared});
+  };
+  const Outcome o = with("1", "false");
+  CAPTURE(o.output);
+  CHECK(o.code == 2);
+  CHECK_THAT(o.output, Contains("--gpus-per-node 1 is less than --ranks-per-node 2; legal: one GPU or more"));
+  CHECK(with("1", "true").code == 0);
+  CHECK(with("2", "false").code == 0);
+  CHECK(with("0", "false").code == 0);  // --sbatch-option may ask for them
+}
+
 TEST_CASE("submit refuses nodes and devices that the cluster does not have", "[cli][submit]") {
   const Submission submit;
   const auto refused = [&](std::vector<std::string> options, const std::string& why) {

@@ -168,6 +168,7 @@ TEST_CASE("the option --set overrides the file with the same checks", "[config]"
   CHECK_THAT(error_of(file, {"optimizer.lr=&a 1"}), says("anchors are not allowed"));
   CHECK_THAT(error_of(file, {"optimizer.lr="}), says("the text \"\" is of the wrong type"));
   CHECK_THAT(error_of(file, {"run.name=5"}), says("quote it: \"5\""));
+  CHECK_THAT(error_of("run: {name: \"a\\0b\"}"), says("run.name: ") && says("contains the character \\0; legal: text"));
 }
 
 TEST_CASE("the file overrides its preset and --set overrides both", "[config]") {

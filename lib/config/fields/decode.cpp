@@ -167,6 +167,8 @@ class Decoder {
     if (!node.quoted && classify_plain(node.text) != PlainKind::text)
       return refuse(node, field, path,
                     fmt::format("{} is not text; quote it: \"{}\"", describe(node), shown(node.text)));
+    if (node.text.find('\0') != std::string::npos)
+      return refuse(node, field, path, fmt::format("'{}' contains the character \\0", shown(node.text)));
     return true;
   }
 
