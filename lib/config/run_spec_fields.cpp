@@ -52,11 +52,11 @@ void declare(Fields& f, DatasetSpec& s) {
 
 void declare(Fields& f, DataSection& s) {
   f.add("train", s.train, {.doc = "One or more datasets, mixed by weight. Needed to train."});
-  f.add(
-      "validation", s.validation,
-      {.doc = "Dataset to evaluate on: of a prepared folder its held-out split, or all of it if it holds nothing out; "
-              "of another format all of it. What is also trained on is refused. Empty: the held-out split of each "
-              "training folder."});
+  f.add("validation", s.validation,
+        {.doc =
+             "Dataset to evaluate on. A prepared folder gives its held-out split, or everything if it has none; other "
+             "formats give everything. A dataset that is also trained on is refused. Empty: the held-out split of each "
+             "training folder."});
   f.add("validation_format", s.validation_format,
         {.doc = "Format of `validation`, as `data.train[].format`.", .choices = kDataFormats});
   f.add("tokenizer", s.tokenizer,
@@ -98,11 +98,13 @@ void declare(Fields& f, MuonSpec& s) {
 void declare(Fields& f, OptimizerSection& s) {
   f.add("kind", s.kind, {.doc = kOptimizerDoc});
   f.add("lr", s.lr, {.doc = "Peak learning rate.", .min = 0, .above_min = true});
-  f.add("beta1", s.beta1,
-        {.doc = "Decay of the running mean of the gradient; `lion`: of the mean whose sign is the step.",
-         .min = 0,
-         .max = 1,
-         .below_max = true});
+  f.add(
+      "beta1", s.beta1,
+      {.doc =
+           "Decay of the running mean of the gradient; `lion`: of the mean whose sign gives the direction of the step.",
+       .min = 0,
+       .max = 1,
+       .below_max = true});
   f.add(
       "beta2", s.beta2,
       {.doc = "Decay of the running mean of the squared gradient; `lion`: of the gradient, from one step to the next.",

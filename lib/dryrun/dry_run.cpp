@@ -233,7 +233,8 @@ double bytes_between_nodes(const RunSpec& spec, CountingOps& ops) {
   if (each == 0 || each >= ranks) return 0;
   RunSpec resolved = spec;
   const Mesh mesh = arrange(resolved, static_cast<int>(ranks), ArrangedBy::plan);
-  const PipelinePlan pipeline = plan_pipeline(resolved);
+  PipelinePlan pipeline = plan_pipeline(resolved);
+  if (pipeline.placement.stages() > 1) pipeline.prepare(step_sizes(resolved.train, mesh.dp()));  // once for all ranks
   constexpr int64_t kMostRanks = 256;
   const int64_t nodes = (ranks + each - 1) / each, counted = std::min(nodes, std::max<int64_t>(1, kMostRanks / each));
   double sum = 0;

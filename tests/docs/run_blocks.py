@@ -21,6 +21,7 @@ STAGE = "CI runs it as a stage of its own"
 SKIPPED = [
     (r"^\./scripts/quickstart|^\.ci/run", "CI and scripts/bundle-check run it"),
     (r"^scripts/quickstart |^bin/|^cd fptrain-|^tar ", "needs an unpacked bundle; scripts/bundle-check runs it"),
+    (r"^cmake ", "scripts/setup and scripts/test build"),
     (r"scripts/(test|format|tidy|setup|parity-env|test-slurm|bundle|bundle-check)\b", STAGE),
     (r"^\./scripts/fuzz|^scripts/torture|^\./scripts/quality --(variants|steps|report)", "a part of scripts/nightly"),
     (r"scripts/gpu-check", "needs an NVIDIA GPU"),
