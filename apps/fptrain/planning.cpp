@@ -61,7 +61,7 @@ ClusterSpec this_machine(const Ops& ops, int ranks_per_node) {
 
 // Returns the plan that the run started with if it has saved, and the plan is for as many ranks, differs only in open
 // keys and fits. Keeping it makes the resumed run bit-identical.
-std::optional<Plan> plan_so_far(const RunSpec& spec, int ranks, PlanEstimator& estimator) {
+std::optional<Plan> plan_so_far(const RunSpec& spec, int ranks, ClusterSpec cluster) {
   const std::filesystem::path directory = spec.run.directory, file = directory / "config.yaml";
   if (!path_exists(file) || !path_exists(directory / "checkpoints")) return {};
   if (checkpoints_in(directory / "checkpoints").empty()) return {};
@@ -75,6 +75,8 @@ std::optional<Plan> plan_so_far(const RunSpec& spec, int ranks, PlanEstimator& e
       if (std::none_of(open_keys().begin(), open_keys().end(), changes)) return {};
     }
     if (!is_legal(spec, before, ranks)) return {};
+    cluster.headroom = 0;  // which a new plan leaves free, and a run may use
+    Estimator estimator(cluster);
     if (estimator.memory(with_plan(spec, before), ranks).fits()) return before;
     log::info("the plan of the run so far does not fit in memory any more");
     return {};
@@ -121,7 +123,7 @@ Planned plan_training(const RunSpec& spec, int ranks, const ClusterSpec& cluster
   const RunSpec whole = with_vocab_of_data(spec);
   Estimator estimator(cluster);
   if (spec.parallel.open.empty()) return {std::nullopt, forecast(whole, ranks, cluster, estimator)};
-  if (const std::optional<Plan> before = resumes ? plan_so_far(whole, ranks, estimator) : std::nullopt) {
+  if (const std::optional<Plan> before = resumes ? plan_so_far(whole, ranks, cluster) : std::nullopt) {
     log::info("plan for {} rank{}, kept from the start of the run: {}", ranks, ranks == 1 ? "" : "s",
               describe(*before));
     return {before, forecast(with_plan(whole, *before), ranks, cluster, estimator)};

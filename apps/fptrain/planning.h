@@ -33,7 +33,7 @@ struct Planned {
   std::optional<Forecast> forecast;
 };
 // Chooses the open keys of a spec for `ranks` ranks of a cluster and predicts its time. With `resumes`, keeps the plan
-// of the run directory if it is legal for as many ranks. Throws ConfigError if no plan fits.
+// of a run that has saved if it is legal for as many ranks and fits. Throws ConfigError if no plan fits.
 Planned plan_training(const RunSpec&, int ranks, const ClusterSpec&, bool resumes);
 
 // Returns advice for a spec that does not fit on this machine, such as "nearest plan that fits: train.micro_batch=2".

@@ -270,10 +270,7 @@ void apply_retention(const std::filesystem::path& checkpoints_dir, const Retenti
       const bool trusted = complete > 0 || verified.contains(step);
       const Checkpoint c = Checkpoint::open(path, trusted ? Checkpoint::Verify::sizes : Checkpoint::Verify::everything);
       if (c.manifest().step != step) throw DataError(fmt::format("{}: holds another step", path.string()));
-      if (first && !same_parameters(*first, c.manifest())) {
-        log::warning("{}: holds another model, and is left where it is", path.string());
-        continue;
-      }
+      if (first && !same_parameters(*first, c.manifest())) continue;
       if (!first) first = c.manifest();
     } catch (const UserError& e) {
       log::warning("a checkpoint that is damaged or cannot be read is left where it is: {}", e.what());

@@ -289,7 +289,7 @@ void declare(Fields& f, CheckpointSection& s) {
                 "`run.directory`. Empty: written to `run.directory` directly."});
   f.add("time_margin_s", s.time_margin_s,
         {.doc = "In a Slurm job: save and end with exit code 75 once the remaining time is less than this plus one "
-                "step and one save, estimated from those so far.",
+                "step, one save and the evaluation that is due, if one is, estimated from those so far.",
          .unit = "seconds",
          .min = 0});
 }

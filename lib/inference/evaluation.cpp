@@ -30,7 +30,10 @@ class Evaluation {
     const int64_t batches = (end - begin + micro_batch_ - 1) / micro_batch_, ranks = groups_.mesh.dp();
     const int64_t rounds = (batches + ranks - 1) / ranks;
     LossSums total;
-    for (int64_t round = 0; round < rounds && !stopped_;) {
+    for (int64_t round = 0; round < rounds;) {
+      if (begun_ && options_.stop && options_.stop()) stopped_ = true;
+      if (stopped_) break;
+      begun_ = true;
       follow_load();
       const int64_t first_round = round;
       size_t n = 0;
@@ -51,7 +54,6 @@ class Evaluation {
       for (size_t i = 0; i < n; ++i)
         if (counts(i)) total += losses[i];
       if (options_.on_progress) options_.on_progress(std::min(begin + round * ranks * micro_batch_, end));
-      stopped_ = options_.stop && options_.stop();
     }
     total.sum_over(groups_);
     return total;
@@ -81,7 +83,7 @@ class Evaluation {
   const Groups& groups_;
   const EvaluationOptions& options_;
   std::vector<Batch> together_;
-  bool stopped_ = false;
+  bool begun_ = false, stopped_ = false;
   std::optional<PositionLosses> positions_;
 };
 

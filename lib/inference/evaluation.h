@@ -38,7 +38,7 @@ struct EvaluationOptions {
   std::function<void(uint64_t first, Batch&)> complete = {};
   // Receives the number of samples done, at the end of each round of all ranks.
   std::function<void(int64_t done)> on_progress = {};
-  // Called at the end of each round on every rank, which all return the same: whether the evaluation ends there.
+  // Called before each round but the first on every rank, which all return the same: whether the evaluation ends there.
   std::function<bool()> stop = {};
 };
 

@@ -91,6 +91,10 @@ GenerationResult generate(Decoder& decoder, const Tokenizer& tokenizer, std::vec
                                   decoder.length() + result.prompt_tokens, decoder.capacity()));
   StreamingDecoder text(tokenizer, at_start);
   while (result.new_tokens < options.max_tokens) {
+    if (options.stop && options.stop()) {
+      result.interrupted = true;
+      return result;
+    }
     follow_load(kLoadWindow);
     const size_t at_a_time = options.token_by_token ? 1 : tokens.size();
     std::span<const float> all;

@@ -28,13 +28,15 @@ std::vector<float> logits_of_tokens(std::span<const float> logits, const Tokeniz
 struct GenerationOptions {
   SamplingOptions sampling;
   int64_t max_tokens = 200;
-  std::vector<int32_t> stop_ids;  // end the text; they are not written
-  bool token_by_token = false;    // append the prompt so, too, which needs less memory at a time
+  std::vector<int32_t> stop_ids;    // end the text; they are not written
+  bool token_by_token = false;      // append the prompt so, too, which needs less memory at a time
+  std::function<bool()> stop = {};  // called before each new token: whether to end there
 };
 
 struct GenerationResult {
   int64_t prompt_tokens = 0, new_tokens = 0;
   bool stopped = false;                 // by a stop id
+  bool interrupted = false;             // by GenerationOptions::stop
   std::vector<int32_t> not_in_context;  // new tokens that the decoder has not seen yet: the last one, unless it stopped
 };
 

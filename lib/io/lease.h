@@ -67,8 +67,8 @@ class Lease {
   enum class Patience : uint8_t { wait, none };
 
   // Acquires the lease whose file is `file`, in an existing folder. Throws DataError, "FOLDER: another run is using
-  // this folder" and its holder, when it is held; InfrastructureError when its holder has not renewed it but still
-  // holds its lock.
+  // this folder" and its holder, when it is held; InfrastructureError when its holder has not renewed it, or has
+  // ended, but its lock remains.
   explicit Lease(const std::filesystem::path& file, Patience = Patience::wait, LeaseSystem& = real_lease_system());
   // Releases the lease, if it is still held.
   ~Lease();

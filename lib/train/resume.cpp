@@ -55,7 +55,9 @@ std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const 
       throw DataError(fmt::format("--resume {}: no such folder{}", resume, checkpoints_nearby(resume)));
     Checkpoint chosen = Checkpoint::open(resume, kVerify);
     const auto there = checkpoints_in(checkpoints_dir);
-    if (!there.empty() && !lies_in(chosen.folder(), checkpoints_dir))
+    std::error_code unknown;
+    const std::filesystem::path real = std::filesystem::weakly_canonical(chosen.folder(), unknown);
+    if (!there.empty() && !lies_in(unknown ? chosen.folder() : real, checkpoints_dir))
       throw ConfigError(fmt::format(
           "--resume {}: {} already holds other checkpoints, up to {}, which this run would not continue and "
           "would delete in time; choose another run.directory, or move them away",

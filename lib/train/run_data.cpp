@@ -53,7 +53,8 @@ RunData::RunData(const RunSpec& spec, WorkSharing&& sharing)
     check_objective(spec.train.objective, *validation_);
     if (validation_->tokenizer().hash() != train_.tokenizer().hash())
       throw DataError(
-          fmt::format("{} of data.train and {} of data.validation have different tokenizers; prepare them with one",
+          fmt::format("{} of data.train and {} of data.validation have different tokenizers; prepare them with the "
+                      "same tokenizer file",
                       train_.datasets().front()->name(), validation_->datasets().front()->name()));
   } else if (spec.eval.every > 0 && spec.eval.sample_prompt.empty()) {
     throw ConfigError(

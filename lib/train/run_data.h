@@ -31,7 +31,6 @@ class RunData {
   void fill(uint64_t first, int64_t n, Batch&) const;
   // `stop`: as in EvaluationOptions.
   EvaluationResult evaluate(Executor&, const RunSpec&, const Groups&, const std::function<bool()>& stop) const;
-  int64_t validation_samples() const { return validation_ ? validation_->size() : 0; }
 
   // Returns DPO's reference scores; null for other objectives.
   ReferenceScores* reference() { return reference_ ? &*reference_ : nullptr; }

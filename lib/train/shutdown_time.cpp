@@ -32,13 +32,11 @@ void ShutdownTime::earlier_save_took(double seconds, std::optional<int> ranks) {
 double ShutdownTime::step_s() const { return largest(steps_); }
 double ShutdownTime::save_s() const { return saves_.empty() ? first_save_s_ : largest(saves_); }
 
-double ShutdownTime::evaluation_s() const {
-  return evaluations_.empty() ? evaluation_steps_ * step_s() : largest(evaluations_);
-}
+double ShutdownTime::evaluation_s() const { return largest(evaluations_); }
 
 bool ShutdownTime::must_stop(double left, bool save_under_way, const Due& due) const {
   const int saves = 1 + (save_under_way ? 1 : 0) + (due.save ? 1 : 0);
-  return left < (due.evaluation ? evaluation_s() : 0) + step_s() + saves * save_s();
+  return left < (due.evaluation ? evaluation_s() : 0) + (due.step ? step_s() : 0) + saves * save_s();
 }
 
 }  // namespace fp

@@ -13,9 +13,6 @@ class ShutdownTime {
   ShutdownTime(double checkpoint_bytes, int ranks, double measured = 0);
   static constexpr double kSaveRate = 200e6;  // bytes per second: a plain disk, or a part of a busy file system
 
-  // Until the first evaluation, one is estimated to take as long as this number of steps.
-  void expect_evaluation(double steps) { evaluation_steps_ = steps; }
-
   // Record a duration.
   void step_took(double seconds);
   void evaluation_took(double seconds);
@@ -24,21 +21,21 @@ class ShutdownTime {
   // expected to take longer.
   void earlier_save_took(double seconds, std::optional<int> ranks);
 
-  // Return the longest of the recent steps, evaluations and saves, in seconds.
+  // Return the longest of the recent steps, evaluations and saves, in seconds; 0 before the first step or evaluation.
   double step_s() const;
   double evaluation_s() const;
   double save_s() const;
-  // Work that is due after a step, beside the final save.
+  // Work that follows a step, beside the final save.
   struct Due {
-    bool evaluation = false, save = false;
+    bool evaluation = false, save = false, step = true;
   };
   // Returns whether the run must stop at the end of this step because `left` seconds may not be enough for what is due
-  // now, another step and the final save. A save in progress is waited for in any case, and counted.
+  // and the final save. A save in progress is waited for in any case, and counted.
   bool must_stop(double left, bool save_under_way, const Due&) const;
 
  private:
   int ranks_;
-  double first_save_s_, evaluation_steps_ = 0;
+  double first_save_s_;
   std::deque<double> steps_, evaluations_, saves_;
 };
 

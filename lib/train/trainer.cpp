@@ -255,9 +255,9 @@ bool Trainer::time_is_up() const {
 }
 
 bool Trainer::job_time_is_up() const {
-  return job_clock_ &&
-         shutdown_time_->must_stop(job_clock_->left() - spec_.checkpoint.time_margin_s, saver_->under_way(),
-                                   {evaluation_is_due(), due(spec_.checkpoint.every)});
+  if (!job_clock_) return false;
+  const ShutdownTime::Due due_now{evaluation_is_due(), due(spec_.checkpoint.every), at_.step < spec_.train.steps};
+  return shutdown_time_->must_stop(job_clock_->left() - spec_.checkpoint.time_margin_s, saver_->under_way(), due_now);
 }
 
 // All ranks stop after the same step, whichever rank got a signal or has the fastest clock.

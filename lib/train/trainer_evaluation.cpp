@@ -6,6 +6,11 @@
 #include "train/trainer_internal.h"
 
 namespace fp {
+namespace {
+
+constexpr const char* kEnded = "the evaluation was ended, as the run has to stop";
+
+}  // namespace
 
 // A rate above the peak means that the machine was busy while the peak was measured: the peak is then unknown.
 double Trainer::utilisation(double tokens_per_s) {
@@ -25,7 +30,8 @@ void Trainer::check_first_loss(double loss) {
   if (found) event(at_.step, found->text, found->suspicious ? log::Level::warning : log::Level::info);
 }
 
-// Throws ConfigError unless the prompt of the sample text fits in front of it.
+// Throws ConfigError unless the prompt of the sample text fits in front of it, and DataError unless the model has its
+// ids.
 void Trainer::check_sample_prompt() const {
   const EvalSection& e = spec_.eval;
   if (e.sample_prompt.empty()) return;
@@ -55,7 +61,7 @@ void Trainer::evaluate_now(StepMetrics& m) {
   enter("evaluation");
   executor_->settle_weights();
   if (data_.has_validation() && !evaluate_held_out(m)) return;
-  if (!spec_.eval.sample_prompt.empty()) write_sample();
+  if (!spec_.eval.sample_prompt.empty() && !write_sample()) return;
   shutdown_time_->evaluation_took(seconds_since(start));
 }
 
@@ -63,10 +69,8 @@ void Trainer::evaluate_now(StepMetrics& m) {
 bool Trainer::evaluate_held_out(StepMetrics& m) {
   const EvaluationResult r =
       data_.evaluate(*executor_, spec_, groups_, [this] { return events_of_all_ranks().stop(); });
-  if (r.stopped) {
-    event(at_.step, "the evaluation was ended, as the run has to stop");
-    return false;
-  }
+  if (r.stopped) event(at_.step, kEnded);
+  if (r.stopped) return false;
   const bool pairs = executor_options(spec_).loss.dpo.has_value();
   m.val_loss = r.loss;
   for (const auto& [label, of_dataset] : r.datasets) {
@@ -87,8 +91,8 @@ bool Trainer::evaluate_held_out(StepMetrics& m) {
   return true;
 }
 
-// All ranks generate the same text, so none waits for another.
-void Trainer::write_sample() {
+// All ranks generate the same text, so none waits for another. Returns false as evaluate_held_out().
+bool Trainer::write_sample() {
   const EvalSection& e = spec_.eval;
   const Tokenizer& tokenizer = data_.train().tokenizer();
   GenerationOptions options;
@@ -96,12 +100,17 @@ void Trainer::write_sample() {
   options.max_tokens = e.sample_tokens;
   options.stop_ids = {tokenizer.eot()};
   options.token_by_token = true;
+  options.stop = [this] { return events_of_all_ranks().stop(); };
   Decoder decoder(*model_, sample_positions(spec_));
   std::string text;
-  generate(decoder, tokenizer, e.sample_prompt, options, [&](const std::string& piece) { text += piece; });
-  if (!recorder_) return;
+  const GenerationResult r =
+      generate(decoder, tokenizer, e.sample_prompt, options, [&](const std::string& piece) { text += piece; });
+  if (r.interrupted) event(at_.step, kEnded);
+  if (r.interrupted) return false;
+  if (!recorder_) return true;
   recorder_->sample(at_.step, e.sample_prompt, text);
   log::info("sample text after step {}: {}{}", at_.step, e.sample_prompt, text);
+  return true;
 }
 
 }  // namespace fp

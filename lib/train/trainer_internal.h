@@ -61,7 +61,7 @@ class Trainer {
   bool evaluation_is_due() const;
   void evaluate_now(StepMetrics&);
   bool evaluate_held_out(StepMetrics&);
-  void write_sample();
+  bool write_sample();
   void save(bool must_succeed);
   void take_saves(bool must_succeed = false);
   bool free_for_next_save();

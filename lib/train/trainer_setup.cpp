@@ -63,8 +63,6 @@ Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, W
   flops_per_token_ = model_flops_per_token(section_, spec_.data.seq_len);
   shutdown_time_.emplace(static_cast<double>(prediction_.parameters) * checkpoint_bytes(spec_, section_, mesh),
                          world.size(), request_.save_bytes_per_s);
-  shutdown_time_->expect_evaluation(static_cast<double>(data_.validation_samples()) /
-                                    static_cast<double>(spec_.train.global_batch));
   prepare_directory();
   start_or_resume();
 }

@@ -1,6 +1,8 @@
 // Stop signals: wherever one arrives, all ranks save after the same step and end with 75, and the run that goes on is
 // bit for bit the one that was not stopped.
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
 
 #include "ranks/job.h"
 
@@ -104,4 +106,40 @@ TEST_CASE("a signal in set-up stops all at once", "[ranks]") {
   CHECK(job.count("stopped with nothing to save; unless a rank reported an error, the same command continues") == 1);
   CHECK(history(w.run_directory("early")).empty());
   expect_success(w.train(spec, "early", kLayout, steps(4)));
+}
+
+TEST_CASE("ranks that are evaluating stop together, whichever is signalled", "[ranks]") {
+  const RanksWorkspace w;
+  const auto spec = w.spec("llama");
+  std::vector<std::string> often = steps(100000);
+  often.insert(often.end(), {"--set", "eval.every=1", "--set", "eval.samples=0"});
+  for (const size_t which : {0, 1}) {
+    Job job(w.train(spec, "rank-" + std::to_string(which), {1, 1, 2, 1}, often));
+    job.wait_for("step 2/");
+    REQUIRE(job.ranks().size() == 2);
+    ::kill(job.ranks()[which], SIGTERM);
+    const int code = job.wait();
+    CAPTURE(job.output());
+    CHECK(code == 75);
+    CHECK(job.count("SIGTERM received: state saved") == 1);
+  }
+}
+
+TEST_CASE("ranks save instead of an evaluation for which a Slurm job has too little time", "[ranks]") {
+  const RanksWorkspace w;
+  const auto bin = w.root() / "bin";
+  std::filesystem::create_directories(bin);
+  std::ofstream(bin / "squeue") << "#!/bin/bash\necho '0:59'\n";  // less than the margin
+  std::filesystem::permissions(bin / "squeue", std::filesystem::perms::owner_all);
+  std::vector<std::string> often = steps(100000);
+  often.insert(often.end(), {"--set", "eval.every=1"});
+  std::vector<std::string> command = w.train(w.spec("llama"), "job", {1, 1, 2, 1}, often);
+  command.insert(command.begin(),
+                 {"/usr/bin/env", "SLURM_JOB_ID=9", "PATH=" + bin.string() + ":" + std::getenv("PATH")});
+  Job job(command);
+  const int code = job.wait();
+  CAPTURE(job.output());
+  CHECK(code == 75);
+  CHECK(job.count("left of Slurm job 9") == 1);
+  CHECK(checkpoints(w.run_directory("job")).size() == 1);
 }

@@ -168,6 +168,8 @@ TEST_CASE("a run resumes from a path elsewhere only where it has no checkpoints"
   CHECK(from("own/step-00000005", "own") == 5);
   CHECK(from("own/../own/step-00000005/", "own") == 5);
   CHECK(from("other/step-00000006", "new") == 6);
+  std::filesystem::create_directory_symlink(dir.path / "own/step-00000005", dir.path / "latest");
+  CHECK(from("latest", "own") == 5);
   try {
     from("other/step-00000006", "own");
     FAIL("the checkpoints of the folder would be deleted in time");

@@ -30,14 +30,12 @@ TEST_CASE("the first save is estimated from all ranks' rate, or a measured rate"
   CHECK(ShutdownTime(bytes, 4096, 1e9).save_s() == Approx(bytes / 1e9));
 }
 
-TEST_CASE("an evaluation is estimated from steps until one was measured") {
+TEST_CASE("the longest recent evaluation is expected however many steps ago it was") {
   ShutdownTime t(0, 1);
-  t.expect_evaluation(3);
-  t.step_took(4);
-  CHECK(t.evaluation_s() == 12);
+  CHECK(t.evaluation_s() == 0);
   t.evaluation_took(7);
   for (int i = 0; i < 200; ++i) t.step_took(4);
-  CHECK(t.evaluation_s() == 7);  // however many steps ago
+  CHECK(t.evaluation_s() == 7);
 }
 
 TEST_CASE("the save of an earlier start counts more on fewer ranks") {
@@ -69,8 +67,9 @@ TEST_CASE("a run stops while there is time for one more step, what is due and al
                        {45, false, {.save = true}},
                        {65, true, {.save = true}},
                        {125, false, {.evaluation = true}},
+                       {120, false, {.evaluation = true, .step = false}},
                        {165, true, {true, true}}}) {
-    CAPTURE(r.enough, r.under_way, r.due.evaluation, r.due.save);
+    CAPTURE(r.enough, r.under_way, r.due.evaluation, r.due.save, r.due.step);
     CHECK_FALSE(t.must_stop(r.enough, r.under_way, r.due));
     CHECK(t.must_stop(r.enough - 0.1, r.under_way, r.due));
   }

@@ -150,7 +150,13 @@ BpeTokenizer::BpeTokenizer(TokenizerDefinition definition, std::string serialize
 // If so, text may be split before each run of marks, which gives words short enough for the cache.
 bool BpeTokenizer::mark_only_begins_words() const {
   const BpeRules& rules = definition_.rules;
-  if (rules.symbols == BpeRules::Symbols::bytes || !rules.whole_words.empty() || !rules.unused.empty()) return false;
+  if (rules.symbols == BpeRules::Symbols::bytes || !rules.whole_words.empty()) return false;
+  // Special tokens that a merge would give, such as </s>.
+  const auto is_special_without_mark = [&](int32_t id) {
+    return std::any_of(definition_.added.begin(), definition_.added.end(),
+                       [&](const AddedToken& t) { return t.id == id && t.special && !mark_inside(t.content); });
+  };
+  if (!std::all_of(rules.unused.begin(), rules.unused.end(), is_special_without_mark)) return false;
   // A mark without a token could become part of a fused run of unknown characters.
   const bool known = std::any_of(rules.characters.begin(), rules.characters.end(),
                                  [](const auto& c) { return c.first == utf8_decode(kSpaceMark); });
