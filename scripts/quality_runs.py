@@ -29,6 +29,8 @@ class Variant:
     ranks: int = 1
     is_mesh: bool = False  # plain training on other ranks: its difference from plain is noise
     fault: str = ""        # FPTRAIN_FAULT, injected from the first step on
+    optimizer: str = ""    # whose learning rates are tried, this one with `rate`
+    rate: str = ""
 
 
 # Four ranks, two on each of two nodes.
@@ -45,7 +47,7 @@ OUTLIER = "kind=outlier,what=h.2.attn.c_attn.weight,element=7,factor=1e4"
 UNCLIPPED = {"optimizer.grad_clip": 0}
 
 VARIANTS = {
-    "bf16": Variant("plain training on one rank", is_mesh=True),
+    "bf16": Variant("plain training on one rank", is_mesh=True, optimizer="AdamW", rate="1e-3"),
     "bf16-data-2": Variant("plain, two data-parallel ranks", {"parallel.data": 2, "train.micro_batch": 4}, 2, True),
     "bf16-tensor-2": Variant("plain, two tensor-parallel ranks", {"parallel.tensor": 2}, 2, True),
     "fp32": Variant("fp32 throughout", {"precision.compute": "fp32"}),
@@ -61,9 +63,10 @@ VARIANTS = {
                                fault=OUTLIER),
 }
 
-# Muon against AdamW: four learning rates of each are tried with seed 1, and the best is trained with seeds 2, 3 and 4.
+# Muon against AdamW: learning rates of each are tried with this seed, and the best of each are compared with others.
+TRIED_WITH = 1
 VARIANTS |= {
-    f"{kind}-lr-{lr}": Variant(f"{name}, learning rate {lr}", {"optimizer.kind": kind, "optimizer.lr": lr})
+    f"{kind}-lr-{lr}": Variant(f"{name}, learning rate {lr}", {"optimizer.kind": kind, "optimizer.lr": lr}, optimizer=name, rate=lr)
     for kind, name in (("adamw", "AdamW"), ("muon", "Muon")) for lr in ("5e-4", "1e-3", "2e-3", "4e-3")
     if (kind, lr) != ("adamw", "1e-3")  # that is bf16
 }
@@ -139,13 +142,18 @@ class Bench:
 
     def run(self, variant, seed):
         """Trains from where an earlier call was interrupted. Returns the result, or None when another process trains it."""
-        folder = self.work / identity(variant, self.steps) / f"seed-{seed}"
+        # A check must not continue what another program began.
+        folder = self.work / (identity(variant, self.steps) + (f"-{self.commit}" if self.anew else "")) / f"seed-{seed}"
+        if self.anew and self.commit.endswith("-modified"):  # the same name may mean another program
+            shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
         with open(folder / "lock", "w", encoding="ascii") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return None
+            with open(folder / "commits", "a", encoding="ascii") as commits:
+                commits.write(self.commit + "\n")
             ranks, fault = VARIANTS[variant].ranks, VARIANTS[variant].fault
             before, allowed = (["env", f"FPTRAIN_FAULT={fault}"], ["--allow-faults"]) if fault else ([], [])
             code = small_runs.run_logged(
@@ -157,7 +165,8 @@ class Bench:
                 raise Interrupted
             if code != 0:
                 raise SystemExit(f"{variant}, seed {seed}: ended with {code}; see {folder / 'output.txt'}")
-            result = self._result(variant, seed, folder / "run")
+            commits = dict.fromkeys((folder / "commits").read_text(encoding="ascii").split())
+            result = self._result(variant, seed, folder / "run", " and ".join(commits))
             self.results.mkdir(parents=True, exist_ok=True)
             part = self.result_file(variant, seed).with_suffix(".part")
             part.write_text(to_text(result), encoding="utf-8")
@@ -167,7 +176,7 @@ class Bench:
             folder.parent.rmdir()
         return result
 
-    def _result(self, variant, seed, run):
+    def _result(self, variant, seed, run, commits):
         steps = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
         losses = [s["loss"] for s in steps]
         if len(losses) != self.steps or None in losses:
@@ -179,7 +188,7 @@ class Bench:
             "variant": variant, "seed": seed, "steps": self.steps, "ranks": VARIANTS[variant].ranks,
             "settings": settings_of(variant, self.steps),
             "identity": identity(variant, self.steps), "text_sha256": TEXT_SHA256,
-            "date": datetime.date.today().isoformat(), "commit": self.commit, "cpu": instruction_sets(),
+            "date": datetime.date.today().isoformat(), "commit": commits, "cpu": instruction_sets(),
             "spec": (run / "config.yaml").read_text(encoding="utf-8").replace(str(self.work), "WORK").splitlines(),
             "final_loss": held_out["val_loss"], "final_tokens": held_out["tokens"],
             "tail_loss": statistics.fmean(losses[-max(1, self.steps // TAIL):]),

@@ -48,16 +48,51 @@ def number(value, form):
     return format(value, form) if value != "" else ""
 
 
-def verdict(variant, mean, error, noise):
-    if variant == runs.PLAIN:
-        return "what the others are compared with"
-    if runs.VARIANTS[variant].is_mesh:
-        return "noise"
+# Student's quantiles for 95 % by the number of values: so many standard errors a mean is from 0 by chance in one of 20 cases.
+STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
+
+
+def claim(differences, noise):
+    """What can be said of the mean of these differences."""
+    mean, error = mean_and_error(differences)
     if error == "" or not noise:
         return "not enough runs"
-    if abs(mean) <= max(noise) or abs(mean) <= 2 * error:
+    if abs(mean) <= max(noise) or abs(mean) <= STUDENT.get(len(differences), 2.26) * error:
         return "no difference can be claimed"
     return "worse" if mean > 0 else "better"
+
+
+def verdict(variant, differences, noise):
+    if variant == runs.PLAIN:
+        return "what the others are compared with"
+    return "noise" if runs.VARIANTS[variant].is_mesh else claim(differences, noise)
+
+
+def rates(results, noise):
+    """The learning rates that were tried, and the best of each optimizer against each other with seeds that did not choose them."""
+    tried = {}
+    for variant, found in results.by_variant.items():
+        v = runs.VARIANTS[variant]
+        if v.optimizer and runs.TRIED_WITH in found:
+            tried.setdefault(v.optimizer, []).append((found[runs.TRIED_WITH]["final_loss"], v.rate, variant))
+    if len(tried) < 2:
+        return []
+    lines = ["", "## Learning rates", "", f"Held-out loss with seed {runs.TRIED_WITH}:", "",
+             "| optimizer | learning rate: held-out loss | best |", "|---|---|---|"]
+    for optimizer, losses in tried.items():
+        by_rate = sorted(losses, key=lambda t: float(t[1]))
+        each = "; ".join(f"{rate}: {loss:.5f}" for loss, rate, _ in by_rate)
+        end = ", an end of those tried" if min(losses) in (by_rate[0], by_rate[-1]) else ""
+        lines.append(f"| {optimizer} | {each} | {min(losses)[1]}{end} |")
+    (first, (_, rate, plain)), (second, (_, other_rate, other)) = ((o, min(losses)) for o, losses in list(tried.items())[:2])
+    a, b = results.by_variant[plain], results.by_variant[other]
+    seeds = [s for s in b if s in a and s != runs.TRIED_WITH]
+    differences = [b[s]["final_loss"] - a[s]["final_loss"] for s in seeds]
+    if len(differences) > 1:
+        mean, error = mean_and_error(differences)
+        lines += ["", f"**{second} at {other_rate} against {first} at {rate}**, seeds {', '.join(map(str, seeds))}, which did not choose "
+                      f"the rates: {mean:+.5f}, standard error {error:.5f}: {claim(differences, noise)}."]
+    return lines
 
 
 def markdown(results):
@@ -65,12 +100,14 @@ def markdown(results):
     lines = ["| variant | seeds | held-out loss | standard error | training loss, last tenth | difference from plain | "
              "standard error | what can be said | minutes a run |", "|---|---|---|---|---|---|---|---|---|"]
     for variant, found in results.by_variant.items():
+        if runs.VARIANTS[variant].optimizer and variant != runs.PLAIN:
+            continue  # in a table of their own
         mean, error = mean_and_error([r["final_loss"] for r in found.values()])
         tail, _ = mean_and_error([r["tail_loss"] for r in found.values()])
         off, off_error = mean_and_error(results.differences(variant)) if variant != runs.PLAIN else ("", "")
         minutes = statistics.fmean(r["seconds"] for r in found.values()) / 60
         lines.append(f"| {variant} | {', '.join(map(str, found))} | {mean:.5f} | {number(error, '.5f')} | {tail:.5f} | "
-                     f"{number(off, '+.5f')} | {number(off_error, '.5f')} | {verdict(variant, off, off_error, noise)} | "
+                     f"{number(off, '+.5f')} | {number(off_error, '.5f')} | {verdict(variant, results.differences(variant), noise)} | "
                      f"{minutes:.1f} |")
     lines += ["", "Losses are in nats per byte; the held-out one is of the last checkpoint over all held-out text."]
     if noise:
@@ -79,6 +116,7 @@ def markdown(results):
                       "nothing below the largest of them can be claimed."]
     else:
         lines += ["", "Noise: not known before plain runs of one seed on two meshes are finished."]
+    lines += rates(results, noise)
     made = sorted({(r["date"], r["commit"], r["cpu"]) for found in results.by_variant.values() for r in found.values()})
     lines += ["", "Made on: " + "; ".join(f"{date}, commit {commit}, {cpu}" for date, commit, cpu in made) + "."]
     return "\n".join(lines)

@@ -168,6 +168,7 @@ ExitCode bench_all(const MachineBenchArguments& a) {
   Bench bench(a);
   return bench.run([&](Ops& ops, World& world) {
     if (world.rank() == 0) require_directory(a);
+    if (world.rank() == 0) require_output_file(a.file, "--write-cluster");
     ClusterSpec before;
     if (world.rank() == 0 && !a.file.empty() && std::filesystem::exists(a.file)) {
       before = load_cluster(a.file);
@@ -182,7 +183,7 @@ ExitCode bench_all(const MachineBenchArguments& a) {
     print(rates);
     if (!links.empty()) print(fit_links(links));
     if (a.file.empty()) return fmt::print("{}", dump(cluster));
-    write_file_atomically(a.file, dump(cluster));
+    output_file(a.file, "--write-cluster", dump(cluster));
     fmt::print("# written: {}\n", a.file);
   });
 }

@@ -155,12 +155,13 @@ void add_bench_schedule(cli::App& bench, CommandResult& result) {
       "schedule",
       "Run pipeline schedules whose ranks only sleep, and compare them with their simulation. Ranks are threads, "
       "or the ranks of mpirun");
-  command
-      ->add_option("--kind", a->kinds,
-                   fmt::format("{}; repeatable. Default: all, and also 1f1b, chimera, bitpipe with --w-pass",
-                               fmt::join(schedule_kinds(), ", ")))
-      ->take_all()
-      ->allow_extra_args(false);
+  cli::Option* const kind =
+      command
+          ->add_option("--kind", a->kinds,
+                       fmt::format("{}; repeatable. Default: all, and also 1f1b, chimera, bitpipe with --w-pass",
+                                   fmt::join(schedule_kinds(), ", ")))
+          ->take_all()
+          ->allow_extra_args(false);
   command->add_option("--stages", a->stages, "numbers of pipeline ranks: 4,8")
       ->delimiter(',')
       ->check(cli::PositiveNumber);
@@ -177,7 +178,8 @@ void add_bench_schedule(cli::App& bench, CommandResult& result) {
   command->add_option("--repeat", a->repeat, "number of rounds, of which the median is reported")
       ->capture_default_str()
       ->check(cli::PositiveNumber);
-  command->add_flag("--w-pass", a->w_pass, "split weight gradients off and move them into the bubbles");
+  command->add_flag("--w-pass", a->w_pass, "with --kind: split weight gradients off and move them into the bubbles")
+      ->needs(kind);
   command->add_flag("--json", a->json, "one JSON object");
   command->add_option("--svg", a->svg,
                       "folder for pictures of the bubbles and of each schedule, simulated and executed");

@@ -9,6 +9,7 @@
 #include "config/preset.h"
 #include "data/sampling/epochs.h"
 #include "io/filesystem.h"
+#include "io/writable_folder.h"
 #include "planning.h"
 #include "sharding/arrange.h"
 #include "sharding/pipeline_plan.h"
@@ -73,7 +74,7 @@ void write_text(const ConfigArguments& a, const std::string& text) {
   if (a.output.empty())
     std::fputs(text.c_str(), stdout);
   else
-    write_file_atomically(a.output, text);
+    output_file(a.output, "--output", text);
 }
 
 void list_presets() {

@@ -16,6 +16,7 @@
 #include "data/text/chat_template.h"
 #include "data/text/text_census.h"
 #include "io/filesystem.h"
+#include "io/writable_folder.h"
 
 namespace fp {
 namespace {
@@ -215,9 +216,10 @@ void add_train_tokenizer(cli::App& data) {
     if (fs::exists(flags->out) && !flags->overwrite)
       throw ConfigError(
           fmt::format("--out {}: exists already; choose another name or pass --overwrite", flags->out.string()));
+    require_output_file(flags->out, "--out");
     std::vector<SkippedInput> skipped;
     const std::string json = train_tokenizer(flags->options, &skipped);
-    write_file_atomically(flags->out, json);
+    output_file(flags->out, "--out", json);
     print_skipped(skipped);
     fmt::print("{}: {} tokens, of them {} special\n", flags->out.string(), flags->options.vocab_size,
                special.size() + 1);

@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "data/tokenizer/tokenizer.h"
 #include "io/filesystem.h"
+#include "io/writable_folder.h"
 
 namespace fp {
 namespace {
@@ -25,6 +26,9 @@ struct TokenizeFlags {
 };
 
 void tokenize(const TokenizeFlags& flags) {
+  std::error_code ignored;
+  if (!flags.out.empty() && fs::equivalent(flags.out, flags.file, ignored))
+    throw ConfigError(fmt::format("--out {}: is the text itself; legal: another file", flags.out.string()));
   const auto tokenizer = load_tokenizer(flags.tokenizer);
   const MappedFile text(flags.file);
   std::vector<int32_t> ids;
@@ -36,7 +40,7 @@ void tokenize(const TokenizeFlags& flags) {
       ->append({reinterpret_cast<const char*>(text.data()), text.size()}, ids);
   add(tokenizer->suffix_ids());
   if (!flags.out.empty())
-    return write_file_atomically(flags.out, {reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)});
+    return output_file(flags.out, "--out", {reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)});
   std::string lines;
   for (const int32_t id : ids) fmt::format_to(std::back_inserter(lines), "{}\n", id);
   write_out(lines);

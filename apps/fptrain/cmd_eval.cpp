@@ -14,6 +14,7 @@
 #include "inference/inference.h"
 #include "inference/multiple_choice_eval.h"
 #include "io/filesystem.h"
+#include "io/writable_folder.h"
 #include "report/run_plots.h"
 
 namespace fp {
@@ -121,8 +122,7 @@ void draw_positions(const EvaluationResult& r, int64_t step, const std::string& 
   Plot plot = position_plot({m});
   plot.width = 860;
   plot.height = 320;
-  write_file_atomically(file,
-                        render_svg_file(plot, plot.title, "mean of each range of positions, ± 2 standard errors"));
+  output_file(file, "--svg", render_svg_file(plot, plot.title, "mean of each range of positions, ± 2 standard errors"));
 }
 
 // Returns the ranges of --compare; nothing if it was not given.
@@ -151,6 +151,7 @@ void run_eval(const EvalArguments& a) {
   const bool by_position = a.by_position || spec.eval.by_position;
   if (!a.svg.empty() && !by_position)
     throw ConfigError("--svg draws the loss by position or, with --needle, recall: add --by-position or --needle");
+  require_output_file(a.svg, "--svg");
   const auto ops = open_device(spec.run.device, spec.run.threads);
   const auto counting = make_counting_ops(ops.get());
   const Groups groups = make_self_groups();

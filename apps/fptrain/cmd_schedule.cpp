@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "io/filesystem.h"
+#include "io/writable_folder.h"
 #include "pipeline/text.h"
 #include "pipeline/verify.h"
 
@@ -138,12 +139,12 @@ void run_schedule(const ScheduleArguments& a) {
   const Costs costs = costs_of_times(a.costs);
   Schedule s = schedule_of(a, costs);
   const Timing t = simulate_slots(s, costs, a.slots);
-  if (!a.svg.empty()) write_file_atomically(a.svg, svg_timeline(s, t, title_of(s, a)));
+  if (!a.svg.empty()) output_file(a.svg, "--svg", svg_timeline(s, t, title_of(s, a)));
   const std::string text = a.csv ? to_csv(s) : a.json ? as_json(s, t, a) : as_text(s, t, a);
   if (a.out.empty())
     fmt::print("{}", text);
   else
-    write_file_atomically(a.out, text);
+    output_file(a.out, "--out", text);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "device.h"
 #include "inference/inference.h"
 #include "io/filesystem.h"
+#include "io/writable_folder.h"
 #include "report/heat_map.h"
 
 namespace fp {
@@ -136,6 +137,7 @@ void run_needle(const EvalArguments& a) {
         fmt::format("eval --needle: pairs are hidden either in the held-out text of {} or in --filler {}; "
                     "name one of them",
                     a.file, a.filler));
+  require_output_file(a.svg, "--svg");
   std::optional<RunSpec> spec;
   if (!a.file.empty()) spec = load_run_spec(a.file, a.sets);
   LoadedModel loaded(a.checkpoint, a.older.value());
@@ -156,7 +158,7 @@ void run_needle(const EvalArguments& a) {
                           [&](int64_t done) { progress.update(static_cast<uint64_t>(done), total, "samples", 1); });
   }();
   const int64_t step = loaded.source().step();
-  if (!a.svg.empty()) write_file_atomically(a.svg, picture(all, o, step));
+  if (!a.svg.empty()) output_file(a.svg, "--svg", picture(all, o, step));
   if (a.json)
     print_json(all, o, step);
   else

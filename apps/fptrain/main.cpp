@@ -1,11 +1,14 @@
 #include <pthread.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "base/log.h"
@@ -63,6 +66,8 @@ int main(int argc, char** argv) {
       if (!of_ranks.contains(command->get_name()))
         command->preparse_callback([command](size_t) { fp::require_one_rank(command->get_name()); });
     app.parse(argc, argv);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      throw fp::DataError(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
     return static_cast<int>(result.code);
   } catch (const fp::cli::Ended& e) {
     if (e.is_mistake) wait_for_rank_0();
@@ -75,6 +80,9 @@ int main(int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& e) {
     wait_for_rank_0();
     fp::log::error("{}", fp::message_of(e));
+    return static_cast<int>(fp::exit_code_of(e.code().value()));
+  } catch (const std::system_error& e) {  // standard output that cannot be written, or a thread that cannot be started
+    fp::log::error("{}", e.what());
     return static_cast<int>(fp::exit_code_of(e.code().value()));
   } catch (const std::bad_alloc&) {
     fp::log::error("{}", fp::out_of_memory(fmt::format("in `fptrain {}`", argc > 1 ? argv[1] : "")));

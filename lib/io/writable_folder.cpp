@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "io/filesystem.h"
 
 namespace fp {
 namespace {
@@ -49,6 +50,25 @@ void require_writable_folder(const std::filesystem::path& path, const std::strin
     throw ConfigError(
         fmt::format("{}: cannot use {}: {}", path.string(), what, std::generic_category().message(ENOENT)));
   require_folder_possible(path, what);
+}
+
+void require_output_file(const std::filesystem::path& path, const std::string& option) {
+  if (path.empty()) return;
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    throw ConfigError(fmt::format("{} {}: is not a regular file; legal: the name of a new file, or of one to replace",
+                                  option, path.string()));
+  require_writable_folder(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."),
+                          fmt::format("the folder of {} {}", option, path.string()));
+}
+
+void output_file(const std::filesystem::path& path, const std::string& option, std::string_view content) {
+  require_output_file(path, option);
+  std::error_code error;
+  const bool link = std::filesystem::is_symlink(std::filesystem::symlink_status(path, error));
+  const std::filesystem::path target = link ? std::filesystem::canonical(path, error) : path;
+  write_file_atomically(error ? path : target, content);
 }
 
 }  // namespace fp

@@ -1,8 +1,10 @@
-// Checks whether a folder can be created or written to, before there is anything to write.
+// Checks whether a folder can be created or written to, before there is anything to write; and writes files that a
+// command line names.
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace fp {
 
@@ -15,5 +17,12 @@ void require_folder_possible(const std::filesystem::path& path, const std::strin
 
 // As above for a folder that must exist; throws ConfigError if it does not.
 void require_writable_folder(const std::filesystem::path& path, const std::string& what);
+
+// Checks, before long work, that output_file() can write to the file that an option names. Throws ConfigError for what
+// exists and is not a regular file, such as a device, which a file would replace, and as require_writable_folder() for
+// the folder. An empty path is none.
+void require_output_file(const std::filesystem::path& path, const std::string& option);
+// Writes such a file, or replaces it: whole or not at all. A symbolic link stays, and what it leads to is replaced.
+void output_file(const std::filesystem::path& path, const std::string& option, std::string_view content);
 
 }  // namespace fp

@@ -33,6 +33,8 @@ void History::add(const StepMetrics& m) {
                                              m.margin.value_or(StepMetrics::kUnknown),
                                              m.widened_parameters.value_or(StepMetrics::kUnknown)};
   for (size_t i = 0; i < kChannels; ++i) bucket.channels[i].add(values[i]);
+  speed_.add(m.tokens_per_s, m.step_ms);
+  mfu_.add(m.mfu, m.step_ms);
   ++steps_;
   if (!first_) first_ = m;
   last_ = m;

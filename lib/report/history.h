@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -25,6 +26,18 @@ struct Extent {
   void add(double value);
   void add(const Extent& other);
   double mean() const { return count > 0 ? sum / static_cast<double>(count) : StepMetrics::kUnknown; }
+};
+
+// Weighted mean of the finite values.
+struct WeightedMean {
+  double sum = 0, weight = 0;
+
+  void add(double value, double of_value) {
+    if (!std::isfinite(value) || !(of_value > 0)) return;
+    sum += value * of_value;
+    weight += of_value;
+  }
+  double mean() const { return weight > 0 ? sum / weight : StepMetrics::kUnknown; }
 };
 
 // Summary of the steps from `first` to `last`.
@@ -51,6 +64,10 @@ class History {
   // ends, where one side is missing. Where no value is near, that
   // of the bucket before.
   std::vector<double> smoothed(Channel channel) const;
+
+  // Return the tokens per second and the MFU of all steps together: means weighted by the time of a step.
+  double tokens_per_s() const { return speed_.mean(); }
+  double mfu() const { return mfu_.mean(); }
 
   // True if the steps train on pairs of answers (DPO).
   bool is_of_pairs() const { return last_ && last_->accuracy.has_value(); }
@@ -84,6 +101,7 @@ class History {
   std::vector<int64_t> resumed_, skipped_;
   int64_t steps_ = 0, skipped_count_ = 0, resumed_count_ = 0;
   std::optional<StepMetrics> first_, last_, best_;
+  WeightedMean speed_, mfu_;
 };
 
 // Reads metrics.jsonl. Throws the errors of for_each_step.

@@ -12,6 +12,7 @@
 #include "base/stopwatch.h"
 #include "host/doctor.h"
 #include "io/filesystem.h"
+#include "io/writable_folder.h"
 #include "report/report_style.h"
 #include "report/run_plots.h"
 
@@ -79,15 +80,11 @@ std::vector<Tile> headline(const RunFacts& facts, const History& h) {
                    facts.total_steps > 0 ? fmt::format("step {} of {}", last.step, facts.total_steps)
                                          : fmt::format("step {}", last.step)});
   tiles.push_back({"Time", human_duration(last.elapsed_s), "wall clock"});
-  Extent speed, mfu, ms;
-  for (const Bucket& b : h.buckets()) {
-    speed.add(b[Channel::tokens_per_s]);
-    mfu.add(b[Channel::mfu]);
-    ms.add(b[Channel::step_ms]);
-  }
+  Extent ms;
+  for (const Bucket& b : h.buckets()) ms.add(b[Channel::step_ms]);
   tiles.push_back(
-      {"Tokens/s", human_count(speed.mean()),
-       h.knows_mfu() ? fmt::format("{:.1f}% MFU", 100 * mfu.mean()) : fmt::format("{:.4g} ms a step", ms.mean())});
+      {"Tokens/s", human_count(h.tokens_per_s()),
+       h.knows_mfu() ? fmt::format("{:.1f}% MFU", 100 * h.mfu()) : fmt::format("{:.4g} ms a step", ms.mean())});
   return tiles;
 }
 
@@ -291,7 +288,7 @@ void write_report(const fs::path& run_directory) { write_page(run_directory, loa
 
 void write_loss_picture(const fs::path& run_directory, const fs::path& svg_file) {
   const History history = history_of(run_directory);
-  write_file_atomically(svg_file, loss_picture(load_run_facts(run_directory), history));
+  output_file(svg_file, "--svg", loss_picture(load_run_facts(run_directory), history));
 }
 
 }  // namespace fp

@@ -165,6 +165,7 @@ TEST_CASE("bench schedule refuses requests that a kind does not support") {
   refused({"--kind", "nonsense"}, "there is no schedule 'nonsense'");
   refused({"--kind", "chimera", "--stages", "3"}, "use an even number");
   refused({"--kind", "zb-h1", "--w-pass"}, "leave the W pass out");
+  refused({"--w-pass"}, "--kind");
 }
 
 TEST_CASE("bench io reports the speed of a folder and the cached fraction") {

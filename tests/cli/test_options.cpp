@@ -1,5 +1,7 @@
-// Unused options are refused, and commands log the effect of those they use.
+// Unused options are refused, commands log the effect of those they use, and outputs replace only files.
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 
 #include "cli/workspace.h"
 
@@ -93,4 +95,36 @@ TEST_CASE("faults are injected only if the command line allows them", "[cli]") {
   CHECK_THAT(submitted.output, Contains("--allow-faults"));
   CHECK_THAT(started(fptrain({"submit", spec.string(), "--dry-run", "--allow-faults"})).output,
              Contains(" --allow-faults)\n"));
+}
+
+TEST_CASE("outputs do not replace devices, and are checked before the work", "[cli]") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> schedule{"schedule", "--kind",         "1f1b", "--stages",
+                                          "2",        "--microbatches", "4",    "--out"};
+  const auto to = [&](const std::string& out) {
+    std::vector<std::string> command = schedule;
+    command.push_back(out);
+    return run(fptrain(command));
+  };
+  const Outcome device = to("/dev/full");
+  CHECK(device.code == 2);
+  CHECK_THAT(device.output, Contains("--out /dev/full: is not a regular file"));
+  std::filesystem::create_symlink(folder / "target", folder / "link");
+  std::ofstream(folder / "target") << "old";
+  CHECK(to((folder / "link").string()).code == 0);
+  CHECK(std::filesystem::is_symlink(folder / "link"));
+  CHECK_THAT(slurp(folder / "target"), Contains("1f1b"));
+  const Outcome tokenizer = run(fptrain({"data", "train-tokenizer", "--vocab", "300", "--out",
+                                         (folder / "missing/t.json").string(), (folder / "target").string()}));
+  CHECK(tokenizer.code == 2);
+  CHECK_THAT(tokenizer.output, Contains("the folder of --out"));
+}
+
+TEST_CASE("a full standard output ends a command with 3", "[cli]") {
+  for (const std::string command : {"config schema", "schedule --kind 1f1b --stages 8 --microbatches 900 --csv"}) {
+    const Outcome o = run({"/bin/sh", "-c", FP_EXECUTABLE " " + command + " >/dev/full"});
+    CAPTURE(command, o.output);
+    CHECK(o.code == 3);
+    CHECK_THAT(o.output, Contains("cannot write to"));
+  }
 }

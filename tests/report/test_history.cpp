@@ -19,6 +19,20 @@ StepMetrics loss_at(int64_t step, double loss) {
 
 }  // namespace
 
+TEST_CASE("the speed of all steps is their tokens by their time") {
+  History h;
+  for (int64_t step = 1; step <= 100; ++step) {
+    StepMetrics m = loss_at(step, 1);
+    m.step_ms = step == 50 ? 10000 : 100;
+    m.tokens_per_s = 1000 / m.step_ms * 1e3;
+    m.mfu = m.tokens_per_s / 20000;
+    h.add(m);
+  }
+  const double seconds = 99 * 0.1 + 10;
+  CHECK(h.tokens_per_s() == Approx(100 * 1000 / seconds));
+  CHECK(h.mfu() == Approx(100 * 1000 / seconds / 20000));
+}
+
 TEST_CASE("a short run keeps every step") {
   History h;
   for (int64_t step = 1; step <= 500; ++step) h.add(loss_at(step, 1.0 / static_cast<double>(step)));

@@ -124,11 +124,43 @@ class QualityTest(unittest.TestCase):
             self.assertEqual(quality.compare(anew, noise, losses), 1)
 
     def test_no_difference_is_claimed_below_the_noise_or_its_own_error(self):
-        self.assertEqual(table.verdict("fp32", -0.002, 0.0001, [0.001, 0.003]), "no difference can be claimed")
-        self.assertEqual(table.verdict("fp32", -0.004, 0.0021, [0.003]), "no difference can be claimed")
-        self.assertEqual(table.verdict("fp32", 0.004, 0.0001, [0.003]), "worse")
-        self.assertEqual(table.verdict("fp32", 0.004, "", [0.003]), "not enough runs")
-        self.assertEqual(table.verdict("fp32", 0.004, 0.0001, []), "not enough runs")
+        self.assertEqual(table.claim([-0.0020, -0.0021], [0.001, 0.003]), "no difference can be claimed")
+        # Three values are 4.2 standard errors from 0, which chance does in more than one of 20 cases.
+        self.assertEqual(table.claim([-0.02, -0.05, -0.05], [0.003]), "no difference can be claimed")
+        self.assertEqual(table.claim([-0.04, -0.05, -0.05], [0.003]), "better")
+        self.assertEqual(table.claim([0.004, 0.0041, 0.0042], [0.003]), "worse")
+        self.assertEqual(table.claim([0.004], [0.003]), "not enough runs")
+        self.assertEqual(table.claim([0.004, 0.004], []), "not enough runs")
+
+    def test_the_seed_that_chose_a_learning_rate_is_left_out_of_the_comparison(self):
+        for variant in ("bf16", "bf16-data-2", "adamw-lr-5e-4", "muon-lr-1e-3", "muon-lr-2e-3"):
+            self.bench.run(variant, 1)
+        for seed in (2, 3):
+            self.bench.run("muon-lr-2e-3", seed)
+            self.bench.run("bf16", seed)
+        text = table.markdown(table.Results.read(self.bench))
+        self.assertIn("| AdamW | 5e-4: 2.02250; 1e-3: 2.02350 | 5e-4, an end of those tried |", text)
+        self.assertIn("| Muon | 1e-3: 1.98350; 2e-3: 1.97350 | 2e-3, an end of those tried |", text)
+        self.assertNotIn("seeds 2, 3, which did not choose", text)  # AdamW's best has only seed 1
+        self.bench.run("adamw-lr-5e-4", 2)
+        self.bench.run("adamw-lr-5e-4", 3)
+        text = table.markdown(table.Results.read(self.bench))
+        self.assertIn("**Muon at 2e-3 against AdamW at 5e-4**, seeds 2, 3, which did not choose the rates: -0.04900", text)
+        self.assertNotIn("| muon-lr-2e-3 |", text)
+
+    def test_a_run_that_several_programs_trained_names_them_all(self):
+        with self.assertRaises(runs.Interrupted):
+            self.bench.run("bf16", 9)
+        self.bench.commit = "fedcba987654"
+        self.assertEqual(self.bench.run("bf16", 9)["commit"], "0123456789ab and fedcba987654")
+
+    def test_a_check_does_not_continue_a_run_of_another_program(self):
+        with self.assertRaises(runs.Interrupted):
+            self.bench.run("bf16", 9)
+        anew = self.bench_of(STEPS, anew=True)
+        with self.assertRaises(runs.Interrupted):
+            anew.run("bf16", 9)  # begins anew, and stops half-way
+        self.assertEqual(anew.run("bf16", 9)["commit"], "0123456789ab")
 
 
 if __name__ == "__main__":
