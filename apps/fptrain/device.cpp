@@ -33,7 +33,9 @@ std::unique_ptr<Ops> open_device(RunDevice device, int threads, int local_rank, 
     set_threads(threads);
   if (device == RunDevice::cpu) return make_cpu_ops();
   if (device == RunDevice::ref) return make_ref_ops();
-  const int index = cuda_unavailable(local_rank).empty() ? local_rank : 0;
+  int devices = 0;  // up to the one of this rank; with fewer than ranks, these share them evenly
+  while (devices <= local_rank && cuda_unavailable(devices).empty()) ++devices;
+  const int index = devices == 0 ? 0 : local_rank % devices;
   const std::string missing = cuda_unavailable(index);
   if (missing.empty() || device == RunDevice::cuda) return make_cuda_ops(index);
   if (says_why || has_gpu()) log::info("device: cpu, as no GPU can be used: {}", missing);

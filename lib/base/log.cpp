@@ -123,12 +123,22 @@ bool flush(double seconds) {
   return !queue || queue->flush(seconds);
 }
 
+namespace {
+
+// What cannot be written, such as to a full disk, is lost: that must not end a run.
+void to_stderr(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+  std::clearerr(stderr);
+}
+
+}  // namespace
+
 void set_live_line(const std::string& text) {
   if (!stderr_is_terminal()) return;
   const std::lock_guard lock(state().mutex);
   state().live = text;
-  fmt::print(stderr, "\r\x1b[K{}", text);
-  std::fflush(stderr);
+  to_stderr("\r\x1b[K" + text);
 }
 
 void write(Level level, const std::string& text) {
@@ -138,11 +148,8 @@ void write(Level level, const std::string& text) {
   const std::string who =
       s.rank != 0 || (s.world_size > 1 && level >= Level::warning) ? fmt::format("[rank {}] ", s.rank.load()) : "";
   const std::string line = who + prefix(level) + printable(text);
-  if (!s.live.empty()) fmt::print(stderr, "\r\x1b[K");
-  fmt::print(stderr, "{}\n", line);
-  if (!s.live.empty()) fmt::print(stderr, "{}", s.live);
-  std::fflush(stderr);
   append_to_file(s, level, line);
+  to_stderr((s.live.empty() ? "" : "\r\x1b[K") + line + "\n" + s.live);
 }
 
 void write_to_file(const std::string& text) {

@@ -25,10 +25,11 @@ class PeerChannel {
   PeerChannel(FileDescriptor socket, LifelineEnd self, const Token& token);
   int fd() const { return socket_.get(); }
 
-  // Sends a message. Bytes that cannot be sent now are sent by later calls; messages posted before the peer is
-  // authenticated are sent once it is.
+  // Sends a message. Bytes that cannot be sent now are sent by later calls, and by flush(); messages posted before the
+  // peer is authenticated are sent once it is.
   void send(const PeerMessage&);
   bool backed_up() const { return !out_.empty(); }
+  void flush();  // sends what earlier calls of send() could not
   bool proven() const { return handshake_.proven(); }
   // closed: by the peer, as when its process ends; nothing more will come. broken: by the network: a reset, an
   // unreachable peer, or a line that the peer did not send. unauthenticated: the peer failed to prove that it knows the
@@ -43,7 +44,6 @@ class PeerChannel {
  private:
   State take_lines(size_t searched, std::vector<PeerMessage>& messages);
   bool take_line(std::string_view line, std::vector<PeerMessage>& messages);
-  void flush();
 
   FileDescriptor socket_;
   Handshake handshake_;

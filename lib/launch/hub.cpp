@@ -116,7 +116,7 @@ Hub::Rank* Hub::admit(UnauthenticatedPeers::Newcomer& n) {
   r.loss.reset();
   r.heard_s = awake_s();
   if (r.joined) {
-    log::warning("{}: its connection to rank 0 had broken and was re-established", describe_process(r.state));
+    warn_now(fmt::format("{}: its connection to rank 0 had broken and was re-established", describe_process(r.state)));
     return &r;
   }
   r.joined = true;
@@ -167,7 +167,10 @@ void Hub::receive_from_ranks(const std::vector<int>& ready) {
   }
   if (gone.empty()) return;
   leave_if_given_up();
-  if (!failures_.empty()) report_failures();  // they are the cause, and this the effect
+  // An own failure of a rank is the cause, and this the effect. A broken connection that others report is an effect.
+  std::erase_if(
+      gone, [&](int rank) { return std::ranges::any_of(failures_, [&](const Failure& f) { return f.rank == rank; }); });
+  if (gone.empty() || std::ranges::any_of(failures_, &Failure::own)) report_failures();
   end(kInfrastructure, gone_text(gone), gone);
 }
 
@@ -192,8 +195,8 @@ void Hub::leave_if_given_up() const {
 void Hub::lose(Rank& r) {
   leave_if_given_up();
   r.loss = {awake_s(), record_.load()->activity().step};
-  log::warning("{}: its connection to rank 0 broke; it may reconnect within {:g} s. Last known: {}",
-               describe_process(r.state), kComeBackBeats * options_.heartbeat_s, describe(r.state.activity));
+  warn_now(fmt::format("{}: its connection to rank 0 broke; it may reconnect within {:g} s. Last known: {}",
+                       describe_process(r.state), kComeBackBeats * options_.heartbeat_s, describe(r.state.activity)));
   check_lost_at_ = clock_.now();
 }
 
@@ -220,7 +223,7 @@ void Hub::on_message(Rank& r, const PeerMessage& m) {
     r.heard_s = awake_s();
     if (now.progress != r.state.activity.progress) r.changed_s = r.heard_s;
     r.state.activity = now;
-    if (r.state.silent) log::warning("{} sends heartbeats again", describe_process(r.state));
+    if (r.state.silent) warn_now(fmt::format("{} sends heartbeats again", describe_process(r.state)));
     r.state.silent = false;
   } else if (m.verb == "fail") {
     const bool own = m.text(1) != "peer";
@@ -251,9 +254,10 @@ void Hub::report_failures() {
     text += fmt::format("{}{} (host {}, step {}, phase {}): {}", text.empty() ? "" : "\n", ranks_text(who), s.host,
                         s.activity.step, s.activity.phase, f->text);
   }
+  const bool any_own = std::ranges::any_of(reported, &Failure::own);
   std::vector<int> lost;
   for (const Rank& r : ranks_) {
-    if (r.loss) lost.push_back(r.state.rank);
+    if (r.loss || (!any_own && r.state.silent && !r.done)) lost.push_back(r.state.rank);
   }
   if (!lost.empty()) text += "\n" + gone_text(lost);
   std::vector<int> odd = lost;
@@ -268,7 +272,11 @@ void Hub::tick() {
   if (!ranks_[0].done) on_message(ranks_[0], beat);
   if (const auto failure = failure_of_device()) on_message(ranks_[0], *failure);
   for (Rank& r : ranks_) {
-    if (r.channel && !r.channel->backed_up()) r.channel->send({"hub", beat.fields});
+    if (!r.channel) continue;
+    if (r.channel->backed_up())
+      r.channel->flush();
+    else
+      r.channel->send({"hub", beat.fields});
   }
   check_all_joined();
   check_lost();
@@ -292,8 +300,8 @@ void Hub::warn_of_silence() {
     const double silence_s = awake_s() - r.heard_s;
     if ((!r.channel && !r.loss) || r.done || r.state.silent || silence_s < 3 * options_.heartbeat_s) continue;
     r.state.silent = true;
-    log::warning("{} has been silent for {:.1f} s. Last known: {}", describe_process(r.state), silence_s,
-                 describe(r.state.activity));
+    warn_now(fmt::format("{} has been silent for {:.1f} s. Last known: {}", describe_process(r.state), silence_s,
+                         describe(r.state.activity)));
   }
 }
 

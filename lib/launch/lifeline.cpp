@@ -56,7 +56,10 @@ bool run_within(double seconds, std::function<void()> work) {
   const std::future<void> done = finished.get_future();
   try {
     std::thread([work = std::move(work), finished = std::move(finished)]() mutable {
-      work();
+      try {
+        work();
+      } catch (...) {  // an exception here would end the process
+      }
       finished.set_value();
     }).detach();
   } catch (const std::system_error&) {
@@ -127,6 +130,10 @@ void Member::print_stack() const {
 void Member::leave_now(int code) const { leave(code, options_.end.flush_s); }
 
 void Member::log_now(const std::string& text) const { log_error(text, options_.end.log_s); }
+
+void Member::warn_now(const std::string& text) {
+  if (!log_hangs_) log_hangs_ = !run_within(options_.end.log_s, [text] { log::warning("{}", text); });
+}
 
 std::optional<PeerMessage> Member::failure_of_device() {
   const std::string error = record_.load()->activity().error;

@@ -43,6 +43,8 @@ class Member {
   // As leave() and log_error() below, with the limits of the options.
   [[noreturn]] void leave_now(int code) const;
   void log_now(const std::string& text) const;
+  // Logs a warning; after one that the log did not take in time, such as into a full pipe, none.
+  void warn_now(const std::string& text);
   // Returns, once, a "fail" message for an error that communication met while no thread was waiting for it.
   std::optional<PeerMessage> failure_of_device();
   // Calls options_.suspect with the node that stood out; does nothing if `node` is empty.
@@ -64,6 +66,7 @@ class Member {
   Time last_pause_{};
   double paused_s_ = 0;
   bool device_failed_ = false;
+  bool log_hangs_ = false;
 };
 
 // Ends the process with `code` after flushing the log and the standard streams; at the latest after `flush_s` seconds.

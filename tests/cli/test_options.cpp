@@ -128,3 +128,12 @@ TEST_CASE("a full standard output ends a command with 3", "[cli]") {
     CHECK_THAT(o.output, Contains("cannot write to"));
   }
 }
+
+TEST_CASE("a full standard error costs lines there and not the run", "[cli]") {
+  const Workspace w;
+  std::vector<std::string> command{"/bin/sh", "-c", "exec \"$@\" 2>/dev/full", "sh"};
+  const std::vector<std::string> train = w.train(w.spec("gpt", "fp32"), "r");
+  command.insert(command.end(), train.begin(), train.end());
+  CHECK(run(command).code == 0);
+  CHECK_THAT(slurp(w.run_directory("r") / "log.txt"), Contains("step 20/20"));
+}

@@ -164,6 +164,19 @@ TEST_CASE("a broken communication is not reported when the rank that broke it re
   CHECK(untold.count("a peer failed") == 1);
 }
 
+TEST_CASE("a rank that is gone is named although others have reported that their communication with it broke") {
+  const RanksOutcome o = run_ranks(4, lifeline_options, [](RankContext c) {
+    be_busy(c);
+    if (c.rank == 1) c.lifeline.fail(76, "a peer failed", Blame::peer);
+    c.clock.sleep_s(1);
+    c.mark_fault();
+    if (c.rank == 2) ::raise(SIGKILL);
+    c.clock.sleep_for_ever();
+  });
+  INFO(o.text);
+  CHECK(o.says(lifeline_process(o, 2) + " is gone"));
+}
+
 TEST_CASE("a failure ends ranks whose main thread is stuck in a write to the log") {
   LifelineOptions impatient = lifeline_options;
   impatient.end.log_s = impatient.end.flush_s = 0.1;
