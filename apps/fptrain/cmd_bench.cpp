@@ -23,6 +23,9 @@ RunSpec bench_spec(const BenchModel& m) {
   sets.insert(sets.end(), m.sets.begin(), m.sets.end());
   RunSpec spec = parse_run_spec("model: {preset: " + m.preset + "}", "", sets);
   if (spec.model.vocab == 0) spec.model.vocab = 50257;
+  if (spec.train.objective == Objective::dpo)
+    throw ConfigError(
+        "--set train.objective=dpo: benchmarks have no scores of a reference model; legal: pretrain, sft");
   return spec;
 }
 

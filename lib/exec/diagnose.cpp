@@ -38,7 +38,8 @@ class Search {
   void weights(ParamId first, ParamId last);
   // Searches a result that has the micro-batch's own rows, all rows of this rank, or all tokens of its heads; an empty
   // tensor is none.
-  void tokens(const std::string& name, const Tensor&);
+  // `in_pieces`: all rows are in the order in which they pass between tensor-parallel ranks (RowPieces).
+  void tokens(const std::string& name, const Tensor&, bool in_pieces = false);
   void block(int64_t layer, const BlockState&, const KeyValues::Pair&, const Tensor& out);
   void gradients(std::span<const Batch>);
   const std::optional<Finding>& first() const { return first_; }
@@ -47,6 +48,7 @@ class Search {
   std::vector<size_t> bad_rows(const Tensor&, int64_t rows) const;
   bool any_bad(const Tensor& flat) const;
   uint64_t sample_of(int64_t row, int64_t rows) const;
+  int64_t row_of_piece(int64_t row) const;
   int64_t parameters() const { return static_cast<int64_t>(env_->params->table().size()); }
 
   const ModelEnv* env_;
@@ -85,6 +87,13 @@ uint64_t Search::sample_of(int64_t row, int64_t rows) const {
   return batch_->sample_ids[static_cast<size_t>(sample)];
 }
 
+// Returns the place in the order of tokens of a row of all ranks in pieces.
+int64_t Search::row_of_piece(int64_t row) const {
+  const RowPieces p = env_->pieces(*micro_batch_);
+  if (!env_->tokens.megatron || p.count == 1) return row;
+  return row % p.rows / p.own * micro_batch_->share.local_rows + row / p.rows * p.own + row % p.own;
+}
+
 // Searches a long range piece by piece, in so little memory that the dry run need not count it.
 bool Search::any_bad(const Tensor& flat) const {
   bool found = false;
@@ -106,7 +115,7 @@ void Search::weights(ParamId first, ParamId last) {
   }
 }
 
-void Search::tokens(const std::string& name, const Tensor& t) {
+void Search::tokens(const std::string& name, const Tensor& t, bool in_pieces) {
   ++order_;
   if (!t || (first_ && first_->order <= order_)) return;
   const TokenShare& share = micro_batch_->share;
@@ -114,23 +123,31 @@ void Search::tokens(const std::string& name, const Tensor& t) {
   const int64_t leading = t.shape.rank() == 4 ? all : t.shape[0];
   FP_CHECK(elements % leading == 0, "{} of shape {}", name, t.shape.str());
   std::set<uint64_t> samples;
-  for (const size_t row : bad_rows(t, leading)) samples.insert(sample_of(static_cast<int64_t>(row), leading));
+  for (const size_t bad : bad_rows(t, leading)) {
+    const auto row = static_cast<int64_t>(bad);
+    samples.insert(sample_of(in_pieces ? row_of_piece(row) : row, leading));
+  }
   if (!samples.empty())
     first_ = {order_, fmt::format("first non-finite tensor: {}; sample ids: {}", name, list(samples))};
 }
 
 void Search::block(int64_t layer, const BlockState& s, const KeyValues::Pair& kv, const Tensor& out) {
-  const std::pair<const char*, const Tensor&> steps[] = {{"attention norm", s.attention.x},
-                                                         {"queries", s.attention.q},
-                                                         {"keys", kv.k},
-                                                         {"values", kv.v},
-                                                         {"attention output", s.attention.o},
-                                                         {"residual after attention", s.x1},
-                                                         {"MLP norm", s.mlp.x},
-                                                         {"MLP pre-activation", s.mlp.u},
-                                                         {"MLP activation", s.mlp.g},
-                                                         {"block output", out}};
-  for (const auto& [name, tensor] : steps) tokens(fmt::format("layer {} {}", layer, name), tensor);
+  struct Step {
+    const char* name;
+    const Tensor& tensor;
+    bool in_pieces = false;
+  };
+  const Step steps[] = {{"attention norm", s.attention.x, true},
+                        {"queries", s.attention.q},
+                        {"keys", kv.k},
+                        {"values", kv.v},
+                        {"attention output", s.attention.o},
+                        {"residual after attention", s.x1},
+                        {"MLP norm", s.mlp.x, true},
+                        {"MLP pre-activation", s.mlp.u, true},
+                        {"MLP activation", s.mlp.g, true},
+                        {"block output", out}};
+  for (const Step& step : steps) tokens(fmt::format("layer {} {}", layer, step.name), step.tensor, step.in_pieces);
 }
 
 // Backward runs from the last layer to the first, so the last bad gradient in table order arose first.

@@ -192,7 +192,8 @@ template <class Use>
 void ParamStore::set_weights(Ops& ops, const IndexRange& whole, const Use& use) {
   const Tensor home = masters().at(whole), weights = weights_.at(whole);
   if (home.residence == Residence::device) return use(whole, home, weights);
-  const int64_t piece = std::min({options_.subgroup_elements, kPieceElements, whole.count});
+  constexpr int64_t kRounded = 8;  // stochastic rounding begins at multiples of this
+  const int64_t piece = std::min({options_.subgroup_elements / kRounded * kRounded, kPieceElements, whole.count});
   const auto allocate = [&](const Tensor& of, MemoryClass what) {
     return of.residence == Residence::host ? arena_->alloc(of.dtype, {std::max<int64_t>(piece, 1)}, what)
                                            : ArenaTensor();

@@ -204,6 +204,23 @@ TEST_CASE("older checkpoints of a run resume without --hdf5 and those of other r
   CHECK(fingerprint(w.run_directory("resume") / "checkpoints" / kLast) == print);
 }
 
+TEST_CASE("a run that rounds offloaded weights stochastically resumes whatever the size of a subgroup", "[cli]") {
+  const Workspace w;
+  const auto spec = w.spec("llama", "bf16");
+  const auto to = [&](const std::string& name, const std::string& steps) {
+    const Outcome o = run(w.train(spec, name,
+                                  {"--set", "train.steps=" + steps, "--set", "schedule.kind=constant", "--set",
+                                   "precision.stochastic_rounding=true", "--set", "memory.offload.optimizer=host",
+                                   "--set", "memory.offload.subgroup=1500", "--set", "eval.every=0"}));
+    CAPTURE(o.output);
+    REQUIRE(o.code == 0);
+  };
+  to("whole", "12");
+  to("parts", "7");
+  to("parts", "12");
+  CHECK(history(w.run_directory("whole")) == history(w.run_directory("parts")));
+}
+
 TEST_CASE("damaged metrics and report files do not prevent a resume", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("gpt", "fp32");
