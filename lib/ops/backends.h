@@ -11,7 +11,7 @@ namespace fp {
 // The reference backend and oracle of the tests: plain loops, fp32 storage honoured, sums in double. Slow.
 std::unique_ptr<Ops> make_ref_ops();
 
-// The CPU backend: vectorised kernels for this CPU, and oneDNN's products on one with AMX. A thread for each lane
+// The CPU backend: kernels for this CPU's vector and tile instructions. A thread for each lane
 // copies between the tensors of "device" and "host" memory.
 std::unique_ptr<Ops> make_cpu_ops(const CopySettings& = {});
 

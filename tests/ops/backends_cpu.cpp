@@ -1,8 +1,9 @@
-// The CPU backend, once for every instruction set that this CPU offers.
+// The CPU backend, once for every instruction set that this CPU offers, and with the twin of AMX's kernels.
 #include <chrono>
 #include <random>
 #include <thread>
 
+#include "amx_twin.h"
 #include "backends.h"
 #include "ops/cpu/cpu_ops.h"
 
@@ -22,13 +23,15 @@ const std::vector<Backend>& backends() {
   static const std::vector<Backend> all = [] {
     std::vector<Backend> cpus;
     const Isa used = chosen_isa(), last = used == fastest_isa() ? best_isa() : used;
-    const auto add = [&](Isa isa) {
-      cpus.push_back({fmt::format("cpu {}", name_of(isa)), std::make_shared<CpuOps>(isa, CopySettings{{}, delay}),
-                      allocate_on_host});
+    const auto add = [&](std::string_view name, const cpu::Kernels& kernels) {
+      cpus.push_back(
+          {fmt::format("cpu {}", name), std::make_shared<CpuOps>(kernels, CopySettings{{}, delay}), allocate_on_host});
     };
-    add(used);
+    const auto add_isa = [&](Isa isa) { add(name_of(isa), cpu::kernels(isa)); };
+    add_isa(used);
     for (int i = static_cast<int>(last); i >= 0; --i)
-      if (static_cast<Isa>(i) != used) add(static_cast<Isa>(i));
+      if (static_cast<Isa>(i) != used) add_isa(static_cast<Isa>(i));
+    add("amx twin", amx_twin());
     return cpus;
   }();
   return all;

@@ -24,12 +24,13 @@ void copy_bytes(void* dst, const void* src, size_t bytes) {
 
 }  // namespace
 
-std::unique_ptr<Ops> make_cpu_ops(const CopySettings& copies) { return std::make_unique<CpuOps>(chosen_isa(), copies); }
+std::unique_ptr<Ops> make_cpu_ops(const CopySettings& copies) {
+  return std::make_unique<CpuOps>(cpu::kernels(chosen_isa()), copies);
+}
 
 std::unique_ptr<Copies> CpuOps::make_copies() { return std::make_unique<cpu::CopyThreads>(copy_settings_); }
 
 double CpuOps::peak_flops(DType compute) const {
-  if (compute == DType::bf16 && onednn_.amx()) return 0;  // tiles are faster than these instructions
   // Each thread's fastest of many short bursts: other programs interrupt few of them.
   constexpr int kBursts = 64;
   constexpr int64_t kRepeats = 20'000;  // about 40 microseconds

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "ops/cpu/kernels.h"
-#include "ops/cpu/onednn.h"
 #include "ops/cpu/scratch.h"
 #include "ops/ops.h"
 
@@ -11,8 +10,7 @@ namespace fp {
 
 class CpuOps final : public Ops {
  public:
-  explicit CpuOps(Isa isa, const CopySettings& copies = {})
-      : k_(cpu::kernels(isa)), onednn_(isa), copy_settings_(copies) {}
+  explicit CpuOps(const cpu::Kernels& kernels, const CopySettings& copies = {}) : k_(kernels), copy_settings_(copies) {}
 
   std::string_view name() const override { return "cpu"; }
   double peak_flops(DType) const override;
@@ -24,7 +22,6 @@ class CpuOps final : public Ops {
 
   const cpu::Kernels& k_;
   cpu::ScratchPool scratch_;
-  cpu::OneDnn onednn_;
   CopySettings copy_settings_;
 };
 

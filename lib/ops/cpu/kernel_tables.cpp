@@ -1,5 +1,7 @@
-// The kernel table of each instruction set. AMX has its own kernels for matrix products, else those of AVX512_BF16.
+// The kernel table of each instruction set. AMX has its own kernels where there are matrix products, else those of
+// AVX512_BF16.
 #include "ops/cpu/kernels.h"
+#include "ops/cpu/kernels/table_amx.h"
 
 namespace fp::cpu {
 
@@ -18,36 +20,27 @@ namespace avx512bf16 {
 const Kernels& table();
 }
 #endif
-#ifdef FP_KERNELS_amx
-namespace amx {
-size_t attention_scratch(const AttentionArgs&);
-void attention(const AttentionArgs&);
-size_t attention_backward_scratch(const AttentionArgs&);
-void attention_backward(const AttentionArgs&);
+namespace baseline {
+const Kernels& table();
+}
 
-static const Kernels& table() {
+#ifdef FP_KERNELS_amx
+static const Kernels& table_of_amx() {
   static const Kernels kTable = [] {
     Kernels k = avx512bf16::table();
     k.isa = Isa::amx;
-    k.attention_scratch = attention_scratch;
-    k.attention = attention;
-    k.attention_backward_scratch = attention_backward_scratch;
-    k.attention_backward = attention_backward;
+    amx::use_tiles(k);
     return k;
   }();
   return kTable;
 }
-}  // namespace amx
 #endif
-namespace baseline {
-const Kernels& table();
-}
 
 const Kernels& kernels(Isa isa) {
   switch (isa) {
 #ifdef FP_KERNELS_amx
     case Isa::amx:
-      return amx::table();
+      return table_of_amx();
 #endif
 #ifdef FP_KERNELS_avx512bf16
     case Isa::avx512bf16:

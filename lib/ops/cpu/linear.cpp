@@ -1,4 +1,4 @@
-// Matrix products: by oneDNN where it is faster, otherwise by the kernels of kernels/gemm.cpp.
+// Matrix products.
 #include <algorithm>
 
 #include "base/parallel.h"
@@ -14,7 +14,6 @@ constexpr int64_t kFewRows = 4;  // up to this many tokens, reading the weights 
 void CpuOps::gemm(cpu::GemmArgs g) {
   if (g.m == 0 || g.n == 0) return;
   if (g.m <= kFewRows && !g.a_transposed && !g.b_transposed && !g.add) return k_.gemv(g);
-  if (onednn_.prefers(g)) return onednn_.gemm(g, scratch_);
   g.threads = max_threads();
   g.symmetric = g.a == g.b && g.m == g.n && g.a_transposed == g.b_transposed && g.bias == nullptr && !g.add;
   const auto scratch = scratch_.acquire(k_.gemm_scratch(g));

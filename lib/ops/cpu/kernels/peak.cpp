@@ -1,6 +1,7 @@
 // The limit of the product kernels: multiply-accumulates whose operands stay in registers.
 #include "ops/cpu/kernels/dispatch.h"
 #include "ops/cpu/kernels/table.h"
+#include "ops/cpu/kernels/tile_amx.h"
 #include "ops/cpu/kernels/units.h"
 
 namespace fp::cpu::FP_ISA {
@@ -33,9 +34,34 @@ double flops_of(int64_t repeats) {
   return 2.0 * Unit::kPerWord * kLanes * kChains * static_cast<double>(repeats);
 }
 
+#ifdef FP_AMX_TILES
+// Multiplies tiles of zeros: their time does not depend on the values.
+double multiply_tiles(int64_t repeats) {
+  const TileSession tiles;
+  FP_TILE_ZERO(0);
+  FP_TILE_ZERO(1);
+  FP_TILE_ZERO(2);
+  FP_TILE_ZERO(3);
+  FP_TILE_ZERO(4);
+  FP_TILE_ZERO(5);
+  FP_TILE_ZERO(6);
+  FP_TILE_ZERO(7);
+  for (int64_t r = 0; r < repeats; ++r) {
+    FP_TILE_DOT(0, 4, 6);
+    FP_TILE_DOT(1, 4, 7);
+    FP_TILE_DOT(2, 5, 6);
+    FP_TILE_DOT(3, 5, 7);
+  }
+  return 4.0 * 16 * 16 * 32 * 2 * static_cast<double>(repeats);
+}
+#endif
+
 }  // namespace
 
 double multiply_in_registers(bool bf16, int64_t repeats) {
+#ifdef FP_AMX_TILES
+  if (bf16) return multiply_tiles(repeats);
+#endif
   float sink[2] = {};
   if (bf16) {
     multiply_accumulate<Bf16Storage>(repeats, sink);

@@ -14,7 +14,7 @@ FP_INLINE Product wide_multiply(Vu a, uint32_t b) {
   const __m512i x = reinterpret_cast<__m512i>(a), y = _mm512_set1_epi32(static_cast<int>(b));
   const Vu even = reinterpret_cast<Vu>(_mm512_mul_epu32(x, y));
   const Vu odd = reinterpret_cast<Vu>(_mm512_mul_epu32(_mm512_srli_epi64(x, 32), y));
-#elif defined(__AVX2__)
+#elif FP_LANES == 8
   const __m256i x = reinterpret_cast<__m256i>(a), y = _mm256_set1_epi32(static_cast<int>(b));
   const Vu even = reinterpret_cast<Vu>(_mm256_mul_epu32(x, y));
   const Vu odd = reinterpret_cast<Vu>(_mm256_mul_epu32(_mm256_srli_epi64(x, 32), y));
@@ -23,7 +23,7 @@ FP_INLINE Product wide_multiply(Vu a, uint32_t b) {
   for (int i = 0; i < kLanes; ++i) hi[i] = static_cast<uint32_t>((uint64_t{a[i]} * b) >> 32);
   return {hi, a * b};
 #endif
-#if defined(__AVX2__)
+#if FP_LANES == 8 || defined(__AVX512F__)
   // 64-bit products of the even and of the odd lanes: put high words with high words and low with low.
   typedef uint64_t Vq __attribute__((vector_size(4 * kLanes)));
   const Vq high = Vq{} + 0xffffffff00000000u;

@@ -16,13 +16,15 @@
 
 namespace fp::cpu::FP_ISA {
 
-#if defined(__AVX512F__)
-constexpr int kLanes = 16;
+// The kernels of the AMX twin (tile_amx.h) have the lanes of AVX-512 in any instruction set.
+#if defined(__AVX512F__) || defined(FP_AMX_TWIN)
+#define FP_LANES 16
 #elif defined(__AVX2__)
-constexpr int kLanes = 8;
+#define FP_LANES 8
 #else
-constexpr int kLanes = 4;
+#define FP_LANES 4
 #endif
+constexpr int kLanes = FP_LANES;
 
 typedef float Vf __attribute__((vector_size(4 * kLanes)));
 typedef int32_t Vi __attribute__((vector_size(4 * kLanes)));
@@ -44,9 +46,9 @@ FP_INLINE Vf magnitude_of(Vf x) { return as_float(as_bits(x) & 0x7fffffffu); }
 FP_INLINE Vf sqrt(Vf x) {
 #if defined(__AVX512F__)
   return reinterpret_cast<Vf>(_mm512_sqrt_ps(reinterpret_cast<__m512>(x)));
-#elif defined(__AVX2__)
+#elif FP_LANES == 8
   return reinterpret_cast<Vf>(_mm256_sqrt_ps(reinterpret_cast<__m256>(x)));
-#elif defined(__SSE2__)
+#elif FP_LANES == 4 && defined(__SSE2__)
   return reinterpret_cast<Vf>(_mm_sqrt_ps(reinterpret_cast<__m128>(x)));
 #else
   for (int i = 0; i < kLanes; ++i) x[i] = __builtin_sqrtf(x[i]);
@@ -153,7 +155,7 @@ FP_INLINE float max_lane(Vf x) {
 }
 
 // zip_lo, zip_hi: a0 b0 a1 b1 ... of the lower and upper halves; evens, odds: the even and odd elements of a|b.
-#if defined(__AVX512F__)
+#if FP_LANES == 16
 FP_INLINE Vu zip_lo(Vu a, Vu b) {
   return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
 }
@@ -166,7 +168,7 @@ FP_INLINE Vf evens(Vf a, Vf b) {
 FP_INLINE Vf odds(Vf a, Vf b) {
   return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
 }
-#elif defined(__AVX2__)
+#elif FP_LANES == 8
 FP_INLINE Vu zip_lo(Vu a, Vu b) { return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11); }
 FP_INLINE Vu zip_hi(Vu a, Vu b) { return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15); }
 FP_INLINE Vf evens(Vf a, Vf b) { return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14); }

@@ -64,7 +64,7 @@ FP_INLINE void multiply_rows(const Product2d& p, int64_t m, int64_t lane) {
   if (r < m) tile<Unit, 1, V>(p, r, lane);
 }
 
-#ifdef __AMX_BF16__
+#ifdef FP_AMX_TILES
 // The remainder of k after whole steps of 16 words is added last.
 [[maybe_unused]] static void multiply_by_tiles(const Product2d& p, int64_t m, int64_t vectors) {
   if (p.factor != nullptr)
@@ -74,22 +74,32 @@ FP_INLINE void multiply_rows(const Product2d& p, int64_t m, int64_t lane) {
         store(c, load(c) * load(p.factor + lane));
       }
   const int64_t steps = p.k / 16, rest = p.k % 16;
-  TileBlock t{p.c, p.a, p.b, p.ldc, p.lda, p.ldb, steps, 16, p.add};
-  if (steps > 0 || rest == 0) add_steps(t, m, vectors);
+  TileBlock t{.in = p.add ? p.c : nullptr,
+              .in_row = p.ldc,
+              .out = p.c,
+              .out_row = p.ldc,
+              .a = p.a,
+              .b = p.b,
+              .a_row = p.lda,
+              .a_lower = 16 * p.lda,
+              .b_row = p.ldb,
+              .a_step = 16,
+              .b_step = 16 * p.ldb,
+              .steps = steps};
+  if (steps > 0 || rest == 0) add_steps(t, 16, m, vectors);
   if (rest == 0) return;
-  t.a += steps * 16;
-  t.b += steps * 16 * p.ldb;
-  t.add = p.add || steps > 0;
+  t.a += steps * t.a_step;
+  t.b += steps * t.b_step;
+  if (steps > 0) t.in = p.c;
   t.steps = 1;
-  t.words = rest;
-  add_steps(t, m, vectors);
+  add_steps(t, rest, m, vectors);
 }
 #endif
 
 // Multiplies m rows and `vectors` vectors of lanes. With bf16 words a TileSession must be alive.
 template <class Unit>
 FP_INLINE void multiply(const Product2d& p, int64_t m, int64_t vectors) {
-#ifdef __AMX_BF16__
+#ifdef FP_AMX_TILES
   if constexpr (Unit::kPerWord == 2) return multiply_by_tiles(p, m, vectors);
 #endif
   int64_t groups = (vectors + kTileVectors - 1) / kTileVectors;

@@ -17,12 +17,17 @@ struct F32Unit {
   }
 };
 
-#ifdef __AVX512BF16__
+#if defined(__AVX512BF16__) || defined(FP_AMX_TWIN)
 struct Bf16Unit {
   static constexpr int kPerWord = 2;
   static inline __attribute__((always_inline)) Vf mac(Vf acc, const Word* a, Vu b) {
+#ifdef __AVX512BF16__
     return reinterpret_cast<Vf>(_mm512_dpbf16_ps(
         reinterpret_cast<__m512>(acc), reinterpret_cast<__m512bh>(splat_bits(*a)), reinterpret_cast<__m512bh>(b)));
+#else
+    const Vu x = splat_bits(*a);
+    return acc + as_float(x << 16) * as_float(b << 16) + as_float(x & 0xffff0000u) * as_float(b & 0xffff0000u);
+#endif
   }
 };
 using Bf16Storage = Bf16Unit;
@@ -106,6 +111,11 @@ FP_INLINE void store_across(Word* dst, int64_t ld, Vf first, Vf second) {
     store_words(dst, reinterpret_cast<Vu>(_mm512_permutexvar_epi16(_mm512_load_si512(kInterleave), both)));
     return;
   }
+#else
+  if constexpr (Unit::kPerWord == 2) {
+    store_words(dst, round_bf16_bits(first) | round_bf16_bits(second) << 16);
+    return;
+  }
 #endif
   store_words(dst, as_bits(first));
   store_words(dst + ld, as_bits(second));
@@ -114,13 +124,11 @@ FP_INLINE void store_across(Word* dst, int64_t ld, Vf first, Vf second) {
 // Stores the words of one row of results, kLanes values, that is next summed along itself.
 template <class Unit>
 FP_INLINE void store_along(Word* dst, Vf x) {
-#ifdef __AVX512BF16__
   if constexpr (Unit::kPerWord == 2) {
-    const __m256bh h = _mm512_cvtneps_pbh(reinterpret_cast<__m512>(x));
+    const Vh h = to_bf16(x);
     memcpy(dst, &h, sizeof h);
     return;
   }
-#endif
   store_words(dst, as_bits(x));
 }
 
