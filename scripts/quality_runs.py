@@ -211,7 +211,7 @@ class Bench:
 
 
 def instruction_sets():
-    """Returns the instruction sets of this CPU that affect results: those that select oneDNN's products."""
+    """Returns the instruction sets of this CPU that affect results: those that select its kernels."""
     flags = re.search(r"^flags\s*:(.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii"), re.MULTILINE)
     found = set(flags[1].split()) if flags else set()
     return " ".join(f for f in ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16") if f in found) or "unknown"

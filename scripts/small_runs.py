@@ -60,7 +60,7 @@ def version_of_tree(*paths):
 
 def environment():
     """Returns the environment for runs of fptrain: waiting threads sleep, and mpirun may be run by root."""
-    return dict(os.environ, OMP_WAIT_POLICY="passive", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+    return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                 OMPI_MCA_plm="^rsh")
 
 

@@ -27,10 +27,7 @@ bool has_gpu() {
 }  // namespace
 
 std::unique_ptr<Ops> open_device(RunDevice device, int threads, int local_rank, bool says_why) {
-  if (threads == 0)
-    set_threads_by_load();
-  else
-    set_threads(threads);
+  set_threads(threads);
   if (device == RunDevice::cpu) return make_cpu_ops();
   if (device == RunDevice::ref) return make_ref_ops();
   int devices = 0;  // up to the one of this rank; with fewer than ranks, these share them evenly

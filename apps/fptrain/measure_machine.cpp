@@ -8,7 +8,7 @@
 #include <set>
 #include <span>
 
-#include "base/core_load.h"
+#include "base/cpu_times.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "dryrun/memory_watch.h"

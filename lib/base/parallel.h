@@ -16,18 +16,6 @@ int max_threads();
 // Returns the number of cores that this process may run on.
 int available_cores();
 
-// Sets one thread per core that this process may run on, and lets follow_load() change the number.
-void set_threads_by_load();
-// On OpenMP's threads, whose loops wait for the slowest thread: sets one thread per core that other programs leave
-// free, if set_threads_by_load() was the last setting of the calling thread. Measures at most every half second, or as
-// often as `window_s` says: call it between steps. Returns the number of threads if it changed, otherwise 0.
-int follow_load();
-int follow_load(double window_s);
-
-// Runs all parallel loops of this process on OpenMP's threads instead of own ones. For libraries that compute on them:
-// two kinds of threads that wait for work would take the cores from each other.
-void use_openmp_threads();
-
 namespace detail {
 void run_pieces(int64_t pieces, void (*body)(void* context, int64_t piece, int thread), void* context);
 }

@@ -202,7 +202,6 @@ std::vector<Finding> diagnose(const MachineFacts& machine) {
   findings.push_back(check_mpi(machine));
   if (!machine.libraries.nccl.empty()) findings.push_back({Verdict::good, "NCCL", machine.libraries.nccl, ""});
   check_library(findings, "HDF5", machine.libraries.hdf5, "checkpoints need it: install libhdf5-103");
-  check_library(findings, "oneDNN", machine.libraries.onednn, "the cpu device needs it: install libdnnl2");
   findings.push_back(check_slurm(machine.slurm));
   return findings;
 }

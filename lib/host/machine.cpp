@@ -94,7 +94,6 @@ void visit_machine(Facts& m, Section&& section) {
   libraries("mpirun", m.mpirun);
   libraries("nccl", m.libraries.nccl);
   libraries("hdf5", m.libraries.hdf5);
-  libraries("onednn", m.libraries.onednn);
   libraries("cuda_driver", m.libraries.cuda_driver);
   libraries("cuda_note", m.libraries.cuda_note);
   auto&& slurm = section("slurm");

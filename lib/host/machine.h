@@ -49,7 +49,7 @@ struct GpuFacts {
 
 // Library versions; empty: not found.
 struct LibraryFacts {
-  std::string mpi, nccl, hdf5, onednn, cuda_driver;
+  std::string mpi, nccl, hdf5, cuda_driver;
   std::string cuda_note;  // why an installed driver offers no device
 };
 

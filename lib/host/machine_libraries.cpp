@@ -62,17 +62,6 @@ std::string nccl_version() {
                       : fmt::format("{}.{}.{}", code / 10000, code % 10000 / 100, code % 100);
 }
 
-std::string onednn_version() {
-  struct Version {
-    int major, minor, patch;
-  };
-  const Library library{"libdnnl.so.2", "libdnnl.so.3"};
-  auto* get = library.symbol<const Version*()>("dnnl_version");
-  if (get == nullptr) return "";
-  const Version* version = get();
-  return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
-}
-
 // The part of the CUDA driver interface that lists devices. Devices are plain integers there.
 struct CudaDriver {
   explicit CudaDriver(const Library& library)
@@ -137,7 +126,6 @@ LibraryFacts inspect_libraries(std::vector<GpuFacts>& gpus) {
   facts.mpi = mpi_version();
   facts.nccl = nccl_version();
   facts.hdf5 = hdf5_version();
-  facts.onednn = onednn_version();
   inspect_cuda(facts, gpus);
   return facts;
 }

@@ -5,8 +5,6 @@
 #include <numbers>
 #include <optional>
 
-#include "base/parallel.h"
-
 namespace fp {
 namespace {
 
@@ -34,7 +32,6 @@ class Evaluation {
       if (begun_ && options_.stop && options_.stop()) stopped_ = true;
       if (stopped_) break;
       begun_ = true;
-      follow_load();
       const int64_t first_round = round;
       size_t n = 0;
       for (; n < together_.size() && round < rounds; ++n, ++round) {

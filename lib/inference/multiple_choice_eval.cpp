@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/parallel.h"
 
 namespace fp {
 namespace {
@@ -66,7 +65,6 @@ MultipleChoiceResult evaluate_choices(Executor& executor, const std::vector<Mult
   int64_t filled = 0;
   const auto flush = [&] {
     if (filled == 0) return;
-    follow_load();
     const std::vector<double> sums = executor.row_losses(b);
     losses.insert(losses.end(), sums.begin(), sums.begin() + filled);
     filled = 0;

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "inference/text_generation.h"
 
 namespace fp {
@@ -55,7 +54,6 @@ std::vector<NeedleRecall> measure_recall(Model& model, const Tokenizer& tokenize
     for (size_t d = 0; d < o.depths.size(); ++d) {
       NeedleRecall& cell = all.emplace_back(NeedleRecall{length, o.depths[d]});
       for (; cell.samples < o.samples; ++cell.samples) {
-        follow_load();
         const KeyValueSeed seed{o.seed, static_cast<uint64_t>(cell.samples), kNeedleStream + static_cast<uint32_t>(d)};
         if (answers(model, tokenizer, texts.needle(length, o.depths, d, seed), capacity)) ++cell.right;
         if (on_progress) on_progress(++done);

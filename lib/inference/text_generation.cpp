@@ -6,14 +6,11 @@
 #include <numeric>
 #include <vector>
 
-#include "base/parallel.h"
 #include "base/philox.h"
 #include "base/progress.h"
 
 namespace fp {
 namespace {
-
-constexpr double kLoadWindow = 0.05;  // seconds; a text may take less than the usual window
 
 struct Candidate {
   double p;
@@ -95,7 +92,6 @@ GenerationResult generate(Decoder& decoder, const Tokenizer& tokenizer, std::vec
       result.interrupted = true;
       return result;
     }
-    follow_load(kLoadWindow);
     const size_t at_a_time = options.token_by_token ? 1 : tokens.size();
     std::span<const float> all;
     for (size_t i = 0; i < tokens.size(); i += at_a_time) all = decoder.append(std::span(tokens).subspan(i, at_a_time));

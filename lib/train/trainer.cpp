@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/parallel.h"
 #include "config/run_length.h"
 #include "dryrun/setup.h"
 #include "exec/replicas.h"
@@ -165,11 +164,6 @@ StepMetrics Trainer::run_step() {
   const auto start = Clock::now();
   if (lease_) lease_->require_lately();
   enter("step");
-  if (const int threads = follow_load(); threads > 0 && !std::exchange(load_logged_, true))
-    log::info(
-        "step {}: other programs use the machine too: computing with {} thread{} until they leave more cores free "
-        "(run.threads sets a fixed number)",
-        at_.step + 1, threads, threads == 1 ? "" : "s");
   if (const auto fault = flip_due(groups_.world->rank(), at_.step)) {
     using enum Executor::Flipped;
     executor_->flip(fault->what == "weights"     ? weights

@@ -117,7 +117,6 @@ class Trainer {
   std::vector<SetupEvent> setup_events_;  // of set-up, before there is a recorder
   std::optional<MemoryWatch> memory_;
   double gemm_rate_ = 0, flops_per_token_ = 0;
-  bool load_logged_ = false;     // whether the message about other programs was logged
   std::vector<double> step_ms_;  // of the first 1000 steps of this start
   int64_t sent_ = 0;             // bytes, in the last step
   Clock::time_point started_ = Clock::now();

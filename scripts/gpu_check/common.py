@@ -80,7 +80,7 @@ def run_step(step, deadline):
         return Done(step, 124, "", "no time was left for it", 0.0, finished=False)
     if step.clears:
         shutil.rmtree(step.clears, ignore_errors=True)  # partial results of an interrupted run
-    environment = dict(os.environ, OMP_WAIT_POLICY="passive", **step.env)
+    environment = dict(os.environ, **step.env)
     try:
         p = subprocess.Popen(step.argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
                              start_new_session=True)

@@ -110,7 +110,7 @@ def furnish(folder, page, whole):
 def environment(folder):
     env = dict(os.environ, PATH=f"{folder}/bin:{os.environ['PATH']}", HOME=str(folder))
     env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_plm": "^rsh", "OMPI_MCA_btl": "self,vader,tcp",
-            "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMP_WAIT_POLICY": "passive"}
+            "OMPI_MCA_rmaps_base_oversubscribe": "1"}
     return env
 
 

@@ -18,7 +18,6 @@ MachineFacts good_machine() {
   m.libraries.mpi = "Open MPI v4.1.4";
   m.mpirun = true;
   m.libraries.hdf5 = "1.10.8";
-  m.libraries.onednn = "2.6.3";
   return m;
 }
 

@@ -37,7 +37,6 @@ std::vector<std::string> Layout::settings() const {
 RanksWorkspace::RanksWorkspace() {
   for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) ::setenv(name, "1", 1);
   ::setenv("OMPI_MCA_plm", "^rsh", 1);  // only this host, so no remote shell is needed
-  ::setenv("OMP_WAIT_POLICY", "passive", 1);
 }
 
 std::filesystem::path RanksWorkspace::spec(const std::string& family) const {

@@ -1,10 +1,8 @@
-// Measures how many cores other programs use. Loops on OpenMP's threads wait for their slowest thread: one that shares
-// its core makes all of them half as fast, so there each free core gets one thread (base/parallel.h).
+// Processor time of this process and of all programs, by which measurements tell whether others disturbed them.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -27,30 +25,8 @@ std::optional<CpuTimes> read_cpu_times(Cores = Cores::allowed);
 // them is there.
 std::optional<CpuTimes> busy_times(std::string_view proc_stat, const std::vector<bool>& allowed, double ticks_per_s);
 
-// Returns the number of `cores`, at least one, that other programs left free between two readings. A program that uses
-// 0.4 of a core counts as using all of it.
-int free_cores(int cores, const CpuTimes& before, const CpuTimes& now);
-
 // Returns the cores that other programs took from `threads` threads of ours on a machine of `cores` cores, of which all
 // programs kept `busy` busy and we `own`. 0: cores were free beside ours, or it is too little to matter.
 double cores_taken(double busy, double own, int threads, int cores);
-
-// Follows the load of the machine.
-class CoreLoad {
- public:
-  static constexpr double kWindow = 0.5;  // seconds between two measurements
-
-  using Read = std::function<std::optional<CpuTimes>()>;
-  explicit CoreLoad(
-      int cores, Read read = [] { return read_cpu_times(); });
-
-  // Returns the number of free cores. Measures if the last measurement is at least kWindow ago, or at least `window_s`.
-  int update(double window_s = kWindow);
-
- private:
-  int cores_, free_;
-  Read read_;
-  std::optional<CpuTimes> last_;
-};
 
 }  // namespace fp

@@ -1,11 +1,10 @@
-#include "base/core_load.h"
+#include "base/cpu_times.h"
 
 #include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -51,30 +50,10 @@ std::optional<CpuTimes> read_cpu_times(Cores which) {
   return times;
 }
 
-int free_cores(int cores, const CpuTimes& before, const CpuTimes& now) {
-  constexpr double kCountsAsOne = 0.4;
-  const double passed = std::chrono::duration<double>(now.at - before.at).count();
-  if (passed <= 0) return cores;
-  const double others = (now.busy_s - before.busy_s - (now.own_s - before.own_s)) / passed;
-  return std::clamp(cores - static_cast<int>(std::floor(others + 1 - kCountsAsOne)), 1, cores);
-}
-
 double cores_taken(double busy, double own, int threads, int cores) {
   constexpr double kMatters = 0.1;  // of our threads
   const double taken = busy - own - std::max(cores - threads, 0);
   return taken > kMatters * threads ? taken : 0;
-}
-
-CoreLoad::CoreLoad(int cores, Read read) : cores_(cores), free_(cores), read_(std::move(read)), last_(read_()) {}
-
-int CoreLoad::update(double window_s) {
-  if (!last_) return cores_;
-  if (std::chrono::duration<double>(std::chrono::steady_clock::now() - last_->at).count() < window_s) return free_;
-  const auto now = read_();
-  if (!now) return free_;
-  free_ = free_cores(cores_, *last_, *now);
-  last_ = now;
-  return free_;
 }
 
 }  // namespace fp
