@@ -26,6 +26,6 @@ void add_bench_offload(cli::App& bench);
 void add_bench_overlap(cli::App& bench);
 void add_bench_io(cli::App& bench);
 void add_bench_schedule(cli::App& bench, CommandResult&);
-void add_bench_machine(cli::App& bench, CommandResult&);  // comm and all
+void add_bench_machine(cli::App& bench, CommandResult&);  // adds the subcommands `comm` and `all`
 
 }  // namespace fp

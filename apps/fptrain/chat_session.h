@@ -16,8 +16,8 @@ std::string choose_chat_format(const std::string& chosen, const WeightSource& so
 
 class ChatSession {
  public:
-  // `system`: the system message; "": none. `options` get the token that ends an answer as a stop id. The others must
-  // outlive the session.
+  // `system`: the system message; "": none. Adds the token that ends an answer to the stop ids of `options`. Decoder,
+  // tokenizer and encoder must outlive the session.
   ChatSession(Decoder& decoder, const Tokenizer& tokenizer, ChatEncoder& encoder, const std::string& system,
               GenerationOptions options);
 

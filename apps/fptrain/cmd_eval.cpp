@@ -207,9 +207,9 @@ PositionFlags add_position_options(cli::App& command, cli::Option* run_spec, cli
           ->excludes(needle);
   flags.stride = command
                      .add_option("--stride", a.stride,
-                                 "with --by-position: samples begin every so many tokens and overlap, so that a target "
-                                 "is at many positions; takes seq_len / stride times as long. By default they do not "
-                                 "overlap")
+                                 "with --by-position: number of tokens between the beginnings of two samples. Samples "
+                                 "then overlap, so that a target is at several positions, and evaluation takes seq_len "
+                                 "/ stride times as long. Default: seq_len, no overlap")
                      ->needs(flags.by_position)
                      ->check(cli::PositiveNumber);
   flags.compare =

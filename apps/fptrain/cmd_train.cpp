@@ -184,7 +184,7 @@ void add_train_command(cli::App& app, CommandResult& result) {
         return nearest_here(with_vocab_of_data(request.spec), size, ranks.on_this_host(), ops);
       };
       const ExitCode code = run_training(request, ops, *counting, ranks.world(), ranks.mesh());
-      early.over();
+      early.ignore_signals();
       return code;
     });
   });

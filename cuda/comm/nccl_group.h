@@ -3,8 +3,8 @@
 // A send waits on the device for its receive and blocks everything issued after it on its stream. So each direction of
 // a pair is a lane of its own, with its own communicator and stream: neighbours that both send first do not wait for
 // each other, and a receive posted ahead blocks nothing else. Groups for collectives have one lane, whose stream they
-// may share. All ranks issue the collectives of all groups in one order, by which kernels of several streams that wait
-// for their peers on the same device can all end.
+// may share. All ranks must issue the collectives of all groups in the same order; otherwise kernels on several streams
+// of a device that wait for their peers could deadlock.
 #pragma once
 
 #include <functional>
@@ -33,7 +33,7 @@ class NcclStream {
 };
 
 // How soon the computation waits for the collectives of a group: `urgent` for those within a layer, between the ranks
-// that compute it together; `patient` for gradients and weights, which others hide.
+// that compute it together; `patient` for gradients and weights, which overlap with the computation of other layers.
 enum class Urgency : uint8_t { urgent, patient };
 Urgency urgency_of(std::string_view group);
 

@@ -1,6 +1,7 @@
 // Tensor-core products of one warp, in PTX and in a CPU version for the tests, with the fragment layouts of the PTX
 // manual (sections "Matrix Fragments for mma.m16n8k16" and "ldmatrix"). With g = lane / 4 and t = lane % 4:
-//   A 16x16: a[0] (row g, columns 2t, 2t+1), a[1] (row g+8), a[2] (row g, columns 2t+8, 2t+9), a[3] (row g+8, those)
+//   A 16x16: a[0] (row g, columns 2t, 2t+1), a[1] (row g+8, the same columns),
+//            a[2] (row g, columns 2t+8, 2t+9), a[3] (row g+8, the same columns as a[2])
 //   B 16x8:  b[0] (rows 2t, 2t+1 of column g), b[1] (rows 2t+8, 2t+9)
 //   C 16x8:  c[0], c[1] (row g, columns 2t, 2t+1), c[2], c[3] (row g+8)
 #pragma once

@@ -18,7 +18,7 @@ namespace fp {
 
 class CudaOps final : public Ops {
  public:
-  // `host`: the backend that runs ops on host memory; needed only where there are such.
+  // `host`: the backend that runs ops on host memory (Ops::start_on_host); null: none will be run.
   explicit CudaOps(int device_index, std::unique_ptr<Ops> host = nullptr);
 
   std::string_view name() const override { return "cuda"; }
@@ -37,7 +37,7 @@ class CudaOps final : public Ops {
   void synchronize() override { device_.synchronize(); }
 
   cuda::Device& device() { return device_; }
-  // Runs an op as a part of another: the call is valid, and nobody observes it.
+  // Runs an op as a part of another op. The call must be valid: it is not checked, and not reported to observers.
   template <class Call>
   void run_part(const Call& call) {
     run(call);

@@ -51,14 +51,14 @@ void CudaOps::run(const calls::LinearGelu& call) {
   GemmCall g = forward(call.y, call.x, call.w, call.bias);
   g.epilogue = Epilogue::gelu;
   g.aux = call.u.data;
-  gemm_.takes(g) ? gemm_.run(g) : Ops::run(call);
+  gemm_.supports(g) ? gemm_.run(g) : Ops::run(call);
 }
 
 void CudaOps::run(const calls::LinearBackwardInputGelu& call) {
   GemmCall g = backward_input(call.du, call.dy, call.w);
   g.epilogue = Epilogue::gelu_backward;
   g.aux = call.u.data;
-  gemm_.takes(g) ? gemm_.run(g) : Ops::run(call);
+  gemm_.supports(g) ? gemm_.run(g) : Ops::run(call);
 }
 
 }  // namespace fp

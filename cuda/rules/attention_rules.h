@@ -18,8 +18,8 @@ struct AttentionShape {
   bool operator==(const AttentionShape&) const = default;
 };
 
-// cuDNN may support only one of them. Both backends keep the natural logarithm in lse, so each pass is chosen
-// separately.
+// A pass of attention. cuDNN may support only one of the two. Its implementation and fptrain's own both store the
+// natural logarithm in lse, so the implementation of each pass is chosen separately.
 enum class AttentionPass { forward, backward };
 
 // Returns a cuDNN version in the form of cudnnGetVersion(): 91900 is 9.19.0.
@@ -55,8 +55,8 @@ struct AttentionSlice {
 // Returns the largest slice below the limit. Slices are equal, and their parts of lse and doc_start are 16-byte
 // aligned.
 AttentionSlice slice_below(size_t limit, const AttentionShape&);
-// Returns how many tokens, a multiple of 128, a chunk of queries and of keys may have for one head of keys to stay
-// below the limit.
+// Returns the largest number of tokens, a multiple of 128, of a chunk of queries and keys for which the score gradient
+// of one kv head stays below the limit, in bytes.
 int64_t longest_chunk(size_t limit, const AttentionShape&);
 // Returns how many tokens, a multiple of 128, a tile of queries and of keys has where a call runs in tiles: as few
 // tiles as the limit allows, of about the same size.

@@ -25,7 +25,7 @@ class DeviceBuffer {
   void* data_ = nullptr;
 };
 
-// The constructor throws ConfigError when the host does not have or does not pin as much.
+// Pinned host memory. The constructor throws ConfigError when the host has too little memory or refuses to pin it.
 class PinnedBuffer {
  public:
   explicit PinnedBuffer(size_t bytes) {

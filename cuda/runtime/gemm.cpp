@@ -178,7 +178,7 @@ Gemm::Gemm(Device& device) : state_(std::make_unique<State>(device)) {}
 Gemm::~Gemm() = default;
 size_t Gemm::own_bytes() { return kWorkspaceBytes; }
 
-bool Gemm::takes(const GemmCall& g) const {
+bool Gemm::supports(const GemmCall& g) const {
   if (g.epilogue == Epilogue::none) return true;
   return can_spread(g) || state_->plan(g).found;
 }

@@ -19,9 +19,9 @@ class Gemm {
 
   // Returns whether run() supports this epilogue with these shapes and addresses; if not, the caller issues the parts.
   // `none`, and `bias` to a result of the operands' type, are always supported, with any m, n, k and alignment.
-  bool takes(const GemmCall&) const;
+  bool supports(const GemmCall&) const;
   // Computes the product, with the same bits in every run on the same kind of GPU. m, n and k are at least 1. Throws
-  // InternalError when takes() is false.
+  // InternalError when supports() is false.
   void run(const GemmCall&);
   // Bytes of device memory that this object holds beside its operands (workspace).
   static size_t own_bytes();

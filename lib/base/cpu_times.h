@@ -21,12 +21,13 @@ struct CpuTimes {
 enum class Cores : uint8_t { allowed, all };  // those that this process may use, or all of the machine
 std::optional<CpuTimes> read_cpu_times(Cores = Cores::allowed);
 
-// Returns the busy seconds and the number of the cores with `allowed[core]` in the text of /proc/stat; empty if none of
-// them is there.
+// Returns the busy seconds and the number of the cores with `allowed[core]`, from the text of /proc/stat; nullopt if it
+// lists none of them.
 std::optional<CpuTimes> busy_times(std::string_view proc_stat, const std::vector<bool>& allowed, double ticks_per_s);
 
-// Returns the cores that other programs took from `threads` threads of ours on a machine of `cores` cores, of which all
-// programs kept `busy` busy and we `own`. 0: cores were free beside ours, or it is too little to matter.
+// Returns the number of cores that other programs took from this process, which ran `threads` threads, on a machine of
+// `cores` cores. `busy`, `own`: mean number of cores that all programs and this process kept busy. Less than a tenth of
+// `threads` counts as 0.
 double cores_taken(double busy, double own, int threads, int cores);
 
 }  // namespace fp

@@ -1,5 +1,5 @@
-// Data-parallel loops over the cores of this process, on a team of threads (base/thread_team.h) of each thread that
-// runs them. A team with as many threads as there are cores keeps each thread on a core of its own.
+// Parallel loops over the cores of this process. Each thread that runs such loops has its own team of threads
+// (base/thread_team.h). A team with as many threads as there are cores pins each thread to a core.
 //
 // Results must not depend on the number of threads: split work by index, reduce in a fixed order.
 #pragma once
@@ -21,8 +21,8 @@ void run_pieces(int64_t pieces, void (*body)(void* context, int64_t piece, int t
 }
 
 // Calls body(i, thread) for each i in [0, n), in any order, on whichever of max_threads() threads is free, and waits.
-// Two calls at the same time have different `thread`. The body must not throw. Loops within a body that runs beside
-// others run on one thread.
+// Two concurrent calls have different values of `thread`. The body must not throw. Nested parallel loops run on one
+// thread.
 template <class Body>
 void parallel_each(int64_t n, Body&& body) {
   detail::run_pieces(

@@ -37,6 +37,7 @@ class Interrupts {
   static void use_clock(int64_t (*now_ns)());
 
   enum class Kind { first, repetition, another };
+  // Records an interrupt that has just arrived. Returns `repetition` within kRepetitionNs of the first one.
   Kind note();
   // Makes the next interrupt count as the first again.
   void forget() { first_ns_ = 0; }

@@ -1,6 +1,6 @@
-// Threads that share the pieces of loops. Each has a share of neighbouring pieces, and takes those that others have not
-// begun when its own are done: a thread that the operating system has stopped delays the others by one piece, or not at
-// all if it has begun none.
+// A team of threads that runs parallel loops with work stealing: each thread starts with a contiguous range of a loop's
+// pieces and, when these are done, steals pieces that other threads have not begun. So a thread that the operating
+// system has stopped delays the others by at most one piece.
 #pragma once
 
 #include <atomic>

@@ -14,7 +14,8 @@ namespace fp {
 // cache.
 struct CheckpointRates {
   int64_t bytes = 0;  // total size of the checkpoint's files
-  // A time next to that of a plain file of the same size, written including fsync, or read, in the same round.
+  // The time of a save or load, and the time to write (including fsync) or read a plain file of the same size in the
+  // same round.
   struct BesidePlain {
     double seconds = 0, plain_seconds = 0;
     double of_plain = 0;  // its rate divided by the plain file's

@@ -1,5 +1,5 @@
-// Measures how much of a step's communication is not hidden by computation: steps with links that take time are
-// compared with steps of the same ranks with links that take none.
+// Measures how much of a step's communication is exposed (not hidden by computation): compares steps over slow links
+// with steps of the same ranks over links that take no time.
 #pragma once
 
 #include <span>

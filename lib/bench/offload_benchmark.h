@@ -12,14 +12,14 @@
 namespace fp {
 
 struct OffloadVariant {
-  RunSpec spec;              // whose model has its vocabulary
+  RunSpec spec;              // resolved, with model.vocab set
   bool synchronous = false;  // the host updates all state after the passes, without overlap (synchronous_schedule())
   Ops* ops = nullptr;
 };
 
 struct OffloadSteps {
   double seconds = 0;                   // of a step, the median
-  double update_seconds = 0;            // of it, after the passes: norm of the gradients and update
+  double update_seconds = 0;            // part of `seconds`, after the passes: gradient norm and update
   std::array<int64_t, kLanes> bytes{};  // of an update, by lane: copied, or read and written by ops of the host
 };
 

@@ -1,5 +1,5 @@
-// Runs pipeline schedules with the real executor and stages that only sleep. The time above the simulated one is the
-// executor's overhead, which can be measured so on any machine.
+// Runs pipeline schedules with the real executor and stages that only sleep, which works on any machine. The time by
+// which a step exceeds its simulation is the executor's overhead.
 #pragma once
 
 #include <vector>

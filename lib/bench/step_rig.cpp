@@ -32,7 +32,7 @@ ExecutorOptions options_of(const RunSpec& spec, bool synchronous_update) {
 
 ExecutorOptions options_of(const RunSpec& spec, const PipelinePlan& plan, const Ops& ops) {
   ExecutorOptions o = executor_options(spec, plan);
-  o.assume_small_errors = ops.name() == "counting";
+  o.assume_within_limit = ops.name() == "counting";
   return o;
 }
 

@@ -21,9 +21,9 @@ std::unique_ptr<World> make_mpi_world(int64_t largest_message = int64_t{1} << 30
 
 // Returns the seconds that a communication takes, in which each of these world ranks sends `sent` bytes.
 using CommSeconds = std::function<double(CommKind, std::span<const int> ranks, int64_t sent)>;
-// The ranks of `inner`, whose tensors are on the host, with links that are as slow as this says: of a group, one
-// communication follows the other, and each ends `seconds` after the last rank has started it. The host does not
-// compute meanwhile, so it shows what a program hides beside its computation. `inner` must outlive the result.
+// Wraps a world whose tensors are on the host and emulates slow links: the communications of a group run one after
+// another, and each ends `seconds` after the last rank has started it. The delay uses no CPU time, so a step shows how
+// much of its communication overlaps with computation. `inner` must outlive the result.
 std::unique_ptr<World> make_delayed_world(World& inner, CommSeconds seconds);
 
 // NVIDIA GPUs over NCCL, one GPU per rank. Tensors are those of `cuda` (from make_cuda_ops) and are transferred while

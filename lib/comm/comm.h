@@ -53,8 +53,8 @@ struct HostMessage {
 
 // Returns the number of elements that `rank` of a group of `size` ranks sends in this call, as they are counted.
 int64_t sent_elements(const CommCall&, int rank, int size);
-// Returns how many of them leave the rank's node: in rings, what a rank sends goes to the next one. `nodes`: of each
-// rank of the group; empty: all are on one node.
+// Returns the number of those elements that leave the rank's node under ring algorithms, in which a rank sends only to
+// the next rank. `nodes`: the node of each rank of the group; empty: all ranks are on one node.
 int64_t sent_between_nodes(const CommCall&, int rank, int size, std::span<const int> nodes);
 
 // The state that an implementation keeps of a communication in flight.

@@ -21,8 +21,8 @@ enum class DataFolders { must_exist, may_be_missing };
 RunSpec load_run_spec(const std::filesystem::path& file, const std::vector<std::string>& sets = {},
                       DataFolders folders = DataFolders::must_exist);
 
-// Both steps of load_run_spec: the text of the file, and the spec from a text of `file`, which need not be the file's
-// content: rank 0 sends its text to ranks that may still see an older one.
+// The two steps of load_run_spec: reading the text of a file, and parsing a text. `file` names the text in messages and
+// is the base of relative paths; the text may differ from the file, as ranks parse the text that rank 0 has sent them.
 std::string read_run_spec(const std::filesystem::path& file);
 RunSpec load_run_spec(std::string_view text, const std::filesystem::path& file, const std::vector<std::string>& sets,
                       DataFolders folders = DataFolders::must_exist);

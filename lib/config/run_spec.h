@@ -208,21 +208,21 @@ struct ParallelSection {
   bool operator==(const ParallelSection&) const = default;
 };
 
-// Bits of what is sent between the ranks that keep shards of the same parameters; 0: as it is.
+// How ranks exchange weights, gradients and tensor-parallel activations. Bits: 4, 8, or 0 for no quantization.
 struct CommunicationSection {
-  bool overlap = true;        // of computation with rows between tensor-parallel ranks, and with updated weights
-  int64_t tensor_pieces = 4;  // in which rows pass between tensor-parallel ranks, at most
-  bool by_nodes = false;      // gathers, and sums that are not quantized, go through nodes
+  bool overlap = true;        // overlap tensor-parallel communication and gathers of new weights with computation
+  int64_t tensor_pieces = 4;  // maximum number of pieces that tensor-parallel communication is split into
+  bool by_nodes = false;      // hierarchical all-gathers, and reduce-scatters that are not quantized
   int64_t weight_bits = 0;
-  bool weight_differences = false;  // to the weights that the others hold, instead of the weights
-  bool node_weights = false;        // nodes keep the weights that they have gathered
+  bool weight_differences = false;  // send updated weights as differences to the weights that the other ranks hold
+  bool node_weights = false;        // hpZ: the ranks of a node keep the weights that they have gathered, a part each
   int64_t gradient_bits = 0;
   int64_t node_gradient_bits = 0;  // within nodes; 0: gradient_bits
   int64_t block = 256;             // elements with a common scale
-  bool rotate_gradients = false;   // before they are quantized
-  double max_gradient_error = 0;   // of quantized gradients, for each parameter; 0: no limit
-  double error_feedback = 0;       // weight of a new error of quantized gradients among those kept; 0: none are kept
-  int64_t error_feedback_steps = 512;  // after which they begin at 0 again; 0: never
+  bool rotate_gradients = false;   // multiply gradients by a Hadamard matrix before they are quantized
+  double max_gradient_error = 0;   // limit on the quantization error of each parameter's gradients; 0: no limit
+  double error_feedback = 0;       // weight of the newest quantization error in the moving average that is kept; 0: off
+  int64_t error_feedback_steps = 512;  // updates after which the kept errors are reset to 0; 0: never
 
   bool operator==(const CommunicationSection&) const = default;
 };

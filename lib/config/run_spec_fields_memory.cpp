@@ -14,9 +14,10 @@ void declare_places(Fields& f, OffloadSection& s) {
          .min = 0,
          .max = 1});
   f.add("early_gradients", s.early_gradients,
-        {.doc = "Send the gradients by which the host updates while the backward pass continues, each as soon as it is "
-                "complete, instead of during the update. This takes host memory for all of them: with a `device_share` "
-                "of a half, 2 bytes for each parameter of the rank, 1 with bf16 gradients. Results do not change."});
+        {.doc = "Copy the gradients of the parameters that the host updates to host memory during the backward pass, "
+                "each as soon as it is complete, instead of during the update. This takes host memory for all of them: "
+                "with a `device_share` of a half, 2 bytes for each parameter of the rank, 1 with bf16 gradients. "
+                "Results do not change."});
   f.add("subgroup", s.subgroup,
         {.doc = "Parameters whose state is updated at a time with `optimizer: host`. The device has space for three "
                 "such parts, the host for four gradients. Results do not change.",
@@ -56,13 +57,15 @@ void declare(Fields& f, MemorySection& s) {
         {.doc = "Activations that are recomputed in the backward pass instead of stored; results do not change. "
                 "`selective`: those that are cheap to compute. `full`: all of a block except its input."});
   f.add("offload", s.offload, {.doc = "What is kept in host memory instead of the device's."});
-  f.add("sequence_chunk_tokens", s.sequence_chunk_tokens,
-        {.doc = "Tokens of a sequence that pass through a layer at a time, for long sequences: memory of a layer is "
-                "that of a chunk, beside keys and values (FPDT; with `offload.activations`, these are in host memory "
-                "too). The sequence is cut into the fewest equal chunks. 0: one chunk.",
-         .unit = "tokens",
-         .min = 0,
-         .max = kMaxCount});
+  f.add(
+      "sequence_chunk_tokens", s.sequence_chunk_tokens,
+      {.doc = "Tokens of a sequence that pass through a layer at a time, for long sequences: a layer needs memory for "
+              "the activations of one chunk and the keys and values of the whole sequence (FPDT; with "
+              "`offload.activations`, these are in host memory too). The sequence is cut into the fewest equal "
+              "chunks. 0: one chunk.",
+       .unit = "tokens",
+       .min = 0,
+       .max = kMaxCount});
   f.add("mlp_tile_tokens", s.mlp_tile_tokens,
         {.doc = "Tokens whose MLP is computed at a time, for long sequences: its wide activations are in memory for "
                 "these alone, and the backward pass computes them again. 0: all tokens of a micro-batch.",
@@ -99,8 +102,8 @@ void declare(Fields& f, PrecisionSection& s) {
         {.doc = "Type in which gradients are stored between micro-batches and sent between ranks. `bf16`: half the "
                 "memory and traffic; rounded once per micro-batch."});
   f.add("stochastic_rounding", s.stochastic_rounding,
-        {.doc = "Round the fp32 master weights to bf16 stochastically, with the right mean, instead of to the nearest "
-                "value."});
+        {.doc = "Round the fp32 master weights to bf16 stochastically, so that the expected value is exact, instead of "
+                "to the nearest value."});
 }
 
 }  // namespace fp

@@ -154,29 +154,28 @@ void declare_quantization(Fields& f, CommunicationSection& s) {
         {.doc = "Multiply every 32 gradients by a Hadamard matrix before they are quantized, and the sums again "
                 "afterwards: an outlier spreads over the 32, and the others keep more of their precision (SDP4Bit). "
                 "Needs a `block` that is a multiple of 32."});
-  f.add(
-      "max_gradient_error", s.max_gradient_error,
-      {.doc =
-           "Limit of what `gradient_bits` may cost a parameter: the mean relative error of its gradients, of which an "
-           "element that is lost counts 1. Where the error, measured in every step on a sample, is above the limit, "
-           "the gradients of this parameter are sent with 8 bits, or as they are; the first step sends all as they "
-           "are. Gradients without outliers have about 0.3 with 4 bits in blocks of 256, and 0.03 with 8. With "
-           "`parallel: auto` it lets the planner choose `gradient_bits`, if that is not written. Without "
-           "`gradient_bits`, gradients lose nothing. 0: no limit.",
-       .min = 0,
-       .max = 1});
-  f.add(
-      "error_feedback", s.error_feedback,
-      {.doc = "Keep what is lost when sums of `gradient_bits` are quantized for the last time, and add it to the next "
-              "sum (LoCo): what is kept is a moving average, in which the newest loss has this weight. 0: nothing is "
-              "kept. Where sums go through nodes, each node keeps its own, else each rank. Memory: 2 bytes for each "
-              "parameter, divided by the ranks of a node if it is the node's; checkpoints have 2 bytes more for each "
-              "parameter and each of these nodes or ranks, of which there may be 48. A run that resumes with another "
-              "number of them begins without.",
-       .min = 0,
-       .max = 1});
+  f.add("max_gradient_error", s.max_gradient_error,
+        {.doc =
+             "Limit on the error that `gradient_bits` may cause in a parameter's gradients: the mean relative error of "
+             "the elements, in which an element that becomes 0 counts 1. Where the error, measured in every step on a "
+             "sample, is above the limit, the gradients of this parameter are sent with 8 bits, or unquantized; the "
+             "first step sends all gradients unquantized. Gradients without outliers have an error of about 0.3 with 4 "
+             "bits in blocks of 256, and of 0.03 with 8. With `parallel: auto` it lets the planner choose "
+             "`gradient_bits`, if that is not written. Without `gradient_bits` it has no effect. 0: no limit.",
+         .min = 0,
+         .max = 1});
+  f.add("error_feedback", s.error_feedback,
+        {.doc =
+             "Error feedback (LoCo): keep the error of the last quantization of sums with `gradient_bits`, and add it "
+             "to the next sum. What is kept is a moving average, in which the newest error has this weight. 0: off. "
+             "Where sums go through nodes, each node keeps its own errors, else each rank. Memory: 2 bytes for each "
+             "parameter, divided by the ranks of a node if the node keeps them; checkpoints have 2 bytes more for each "
+             "parameter and each of these nodes or ranks, of which there may be 48. A run that resumes with another "
+             "number of them begins without errors.",
+         .min = 0,
+         .max = 1});
   f.add("error_feedback_steps", s.error_feedback_steps,
-        {.doc = "Updates after which what `error_feedback` keeps is forgotten. 0: never.",
+        {.doc = "Number of updates after which the errors that `error_feedback` keeps are reset to 0. 0: never.",
          .unit = "updates",
          .min = 0,
          .max = 1'000'000'000});
@@ -186,52 +185,53 @@ void declare_quantization(Fields& f, CommunicationSection& s) {
 
 void declare(Fields& f, CommunicationSection& s) {
   f.add("overlap", s.overlap,
-        {.doc = "Let communication overlap with computation: rows that tensor-parallel ranks exchange, in pieces "
-                "(`tensor_pieces`) and during weight gradients; updated weights of ZeRO 1 and 2, during the next "
-                "forward pass (not with `by_nodes` or `weight_differences`). false: wait for each where it starts, for "
-                "comparisons. Results are the same."});
-  f.add(
-      "tensor_pieces", s.tensor_pieces,
-      {.doc = "Largest number of pieces in which rows pass between tensor-parallel ranks around attention and MLP, so "
-              "that pieces "
-              "are on their way while others are computed. A piece has at least 256 rows of each rank. 1: all rows at "
-              "once. With megatron_sp, gradients of weights are summed in an order that depends on it.",
-       .unit = "pieces",
-       .min = 1,
-       .max = 64});
+        {.doc =
+             "Overlap communication with computation: tensor-parallel communication, in pieces (`tensor_pieces`) "
+             "and during weight gradients; the gather of updated weights of ZeRO 1 and 2, during the next forward pass "
+             "(not with `by_nodes` or `weight_differences`). false: wait for each communication where it starts, "
+             "for comparisons. Results are the same."});
+  f.add("tensor_pieces", s.tensor_pieces,
+        {.doc =
+             "Largest number of pieces into which tensor-parallel communication around attention and MLP is split, "
+             "so that some pieces are in flight while others are computed. A piece has at least 256 rows of each rank. "
+             "1: no splitting. With megatron_sp, gradients of weights are summed in an order that depends on it.",
+         .unit = "pieces",
+         .min = 1,
+         .max = 64});
   f.add("by_nodes", s.by_nodes,
         {.doc =
-             "Where ranks with shards (ZeRO 1 to 3) are on several nodes, as many on each, send each value between two "
-             "nodes once: gathers pass shards on within the node, sums are taken within nodes first, and so rounded "
-             "in another order. Worth it on few nodes: N ranks on n nodes send M(n-1)/n bytes from a node instead "
-             "of M(N-1)/N. What `gradient_bits` quantizes goes through nodes in any case."});
+             "Hierarchical collectives: where ranks with shards (ZeRO 1 to 3) are on several nodes, the same number on "
+             "each, send each value between two nodes only once. Gathers pass shards on within the node; sums are "
+             "taken within nodes first, and are therefore rounded in another order. Useful on few nodes: N ranks on n "
+             "nodes send M(n-1)/n bytes from a node instead of M(N-1)/N. Sums that `gradient_bits` quantizes are "
+             "hierarchical in any case."});
   f.add(
       "weight_bits", s.weight_bits,
-      {.doc = "Bits of weights that ZeRO 3 gathers (qwZ), or of the differences that `weight_differences` sends: every "
-              "rank computes with weights that are rounded so, and updates its exact ones. Legal: 0 (as they are), 4, "
-              "8.",
+      {.doc = "Bits per element of the weights that ZeRO 3 gathers (qwZ), or of the differences that "
+              "`weight_differences` sends: every rank computes with the quantized weights and updates its exact ones. "
+              "Legal: 0 (not quantized), 4, 8.",
        .unit = "bits",
        .min = 0,
        .max = 8});
   f.add("weight_differences", s.weight_differences,
-        {.doc = "After an update, send what the weights differ by from those that the other ranks hold (SDP4Bit), in "
-                "`weight_bits` bits: to all ranks under ZeRO 1 and 2; under ZeRO 3, with `node_weights`, to what each "
-                "node keeps, and nothing else leaves a node. What is lost in one step is part of the difference in "
-                "the next. With precision.compute bf16."});
+        {.doc = "After an update, send the differences between the new weights and those that the other ranks hold "
+                "(SDP4Bit), in `weight_bits` bits: to all ranks under ZeRO 1 and 2; under ZeRO 3, with `node_weights`, "
+                "to the weights that each node keeps, and no other weights leave a node. The quantization error of "
+                "one step is part of the next difference. With precision.compute bf16."});
   f.add(
       "node_weights", s.node_weights,
       {.doc = "The ranks of a node keep the weights that they have gathered, a part each, and gather from one another "
               "until the next update (ZeRO 3; hpZ): less traffic between nodes for the memory of that part. Results "
               "are the same."});
   f.add("gradient_bits", s.gradient_bits,
-        {.doc = "Bits of gradients that are summed to shards (ZeRO 1 to 3; qgZ): within nodes, and once more between "
-                "them. Legal: 0 (as they are), 4, 8.",
+        {.doc = "Bits per element of gradients that are reduce-scattered to shards (ZeRO 1 to 3; qgZ): within nodes, "
+                "and once more between nodes. Legal: 0 (not quantized), 4, 8.",
          .unit = "bits",
          .min = 0,
          .max = 8});
   f.add("node_gradient_bits", s.node_gradient_bits,
-        {.doc = "Bits of the same within nodes, where `gradient_bits` are then those between nodes. Legal: 0 (as "
-                "gradient_bits), 4, 8.",
+        {.doc = "Bits per element of these gradients within nodes; `gradient_bits` then applies between nodes only. "
+                "Legal: 0 (same as gradient_bits), 4, 8.",
          .unit = "bits",
          .min = 0,
          .max = 8});

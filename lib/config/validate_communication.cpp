@@ -51,8 +51,8 @@ void check_communication(const RunSpec& s, Checker& check) {
   needs_bits(c.error_feedback > 0, "error_feedback");
   check.require(c.error_feedback == 0 || s.train.check_repeats == 0,
                 {"communication.error_feedback", "train.check_repeats"},
-                "communication.error_feedback cannot be used with train.check_repeats, because a sum that is repeated "
-                "has other errors to add");
+                "communication.error_feedback cannot be used with train.check_repeats, because a repeated sum would "
+                "add other errors and differ from the first");
   check.require(
       !c.rotate_gradients || c.block % 32 == 0, {"communication.rotate_gradients", "communication.block"},
       fmt::format("communication.rotate_gradients with communication.block = {}; legal: a multiple of 32", c.block));

@@ -32,7 +32,7 @@ struct DryRig {
 
   static ExecutorOptions options_of(const RunSpec& spec, const PipelinePlan& plan) {
     ExecutorOptions o = executor_options(spec, plan);
-    o.assume_small_errors = true;
+    o.assume_within_limit = true;
     return o;
   }
 

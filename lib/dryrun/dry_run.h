@@ -18,10 +18,10 @@ namespace fp {
 
 struct Prediction {
   size_t arena_bytes = 0;      // exact size of the run's arena
-  size_t used_bytes = 0;       // most of it in use at a time; the rest is fragmentation
+  size_t used_bytes = 0;       // peak bytes in use in the arena; the rest is fragmentation
   size_t scratch_bytes = 0;    // scratch memory that the backend needs for its calls
-  size_t own_bytes = 0;        // additional memory that the backend allocates for that
-  size_t host_bytes = 0;       // additional memory for communication, where ranks are on CPUs
+  size_t own_bytes = 0;        // memory that the backend holds beside the arena, with that much scratch
+  size_t host_bytes = 0;       // communication buffers of ranks on CPUs
   size_t reserved_bytes = 0;   // on a GPU: for libraries, which allocate after the arena (dryrun/device_reserve.h)
   size_t staging_bytes = 0;    // host memory for background saves
   size_t offloaded_bytes = 0;  // exact size of the run's arena in host memory
@@ -52,9 +52,9 @@ Prediction dry_run(const RunSpec&, const ModelSection& model, CountingOps&, cons
 // The same with an existing result of plan_pipeline(), and the model of the spec.
 Prediction dry_run(const RunSpec&, const PipelinePlan&, CountingOps&, const Mesh&, int rank);
 
-// Returns the bytes that leave a node in a step, on average over the nodes; 0 if there is one (parallel.ranks_per_node
-// or node_size). Makes dry runs of all ranks, or of those of nodes at equal distances that have 256 ranks or one
-// node's.
+// Returns the bytes that leave a node in a step, the mean over the nodes; 0 if there is only one node
+// (parallel.ranks_per_node or node_size). Makes dry runs of all ranks or, beyond 256 ranks, of those of evenly spaced
+// nodes: as many nodes as have 256 ranks together, but at least one.
 double bytes_between_nodes(const RunSpec&, CountingOps&);
 
 // Returns a batch of the run's shape. Its content does not matter, except that it has document masks when the run's

@@ -10,16 +10,16 @@ namespace fp {
 // Returns the model section with `vocab` filled in from the tokenizer where the spec does not set it.
 ModelSection with_vocab(const ModelSection&, int64_t tokenizer_vocab);
 
-// Returns the formats of what ranks with shards of the same parameters send.
+// Returns the formats in which ranks exchange shards of weights and gradients (ZeRO).
 ShardFormats shard_formats(const CommunicationSection&);
 
-// Returns parallel.ranks_per_node or, without it, the number as found or planned; 1: nodes differ; 0: there is one
-// node.
+// Returns the number of ranks per node: parallel.ranks_per_node or, if that is 0, the number that was detected or
+// planned. 1: the nodes have different numbers; 0: there is one node.
 inline int64_t ranks_of_node(const ParallelSection& p) { return p.ranks_per_node > 0 ? p.ranks_per_node : p.node_size; }
 // Returns the nodes of a run of `ranks` ranks.
 NodeMap nodes_of(const ParallelSection&, int ranks);
 
-// Returns the bytes that checkpoints of a run have for each parameter, on average.
+// Returns the size of a run's checkpoint in bytes per parameter, on average.
 double checkpoint_bytes(const RunSpec&, const ModelSection&, const Mesh&);
 
 // For a whole model on one rank.

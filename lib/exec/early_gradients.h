@@ -19,7 +19,7 @@ class EarlyGradients {
 
   // Call before a step changes gradients: makes its ops wait for what was sent.
   void begin_step();
-  // Call when the gradients of a unit are those of the step; may be called again after they have changed.
+  // Starts to copy the gradients of a unit, which must be complete for the step; call again if they change afterwards.
   void send(int unit);
   // Returns the gradient of subgroup i in host memory, in the type in which it is kept.
   Tensor gradient(size_t i) const;

@@ -19,7 +19,7 @@ Executor::Executor(Model& model, const ExecutorOptions& options)
                                                                              !model.params().weights_on_host())),
       weights_(model.env(), groups_),
       guard_(make_gradient_guard(model.env(), groups_, options.max_gradient_error, model.tensor_tables(),
-                                 options.assume_small_errors)),
+                                 options.assume_within_limit)),
       gradients_(model.env(), groups_, options.check_sums, gradient_guard()),
       losses_(model.env(), groups_, options.loss),
       links_(plan_.placement, groups_,
@@ -92,14 +92,14 @@ GradientNorm Executor::gradient_norm(LossSums& sums) {
   return {std::sqrt(values[0]), finite};
 }
 
-Executor::GradientMarks Executor::gradient_marks() {
-  GradientMarks marks;
-  if (gradients_.check() != nullptr) marks.given = gradients_.check()->checksums();
+Executor::GradientChecksums Executor::gradient_checksums() {
+  GradientChecksums checksums;
+  if (gradients_.check() != nullptr) checksums.contributed = gradients_.check()->checksums();
   for (const ParamUnit& u : model_->table().units()) {
     const StateSums::Sums sums = bit_sums_of(model_->env(), model_->params().shard_of_gradients(u));
-    marks.held.insert(marks.held.end(), sums.begin(), sums.end());
+    checksums.reduced.insert(checksums.reduced.end(), sums.begin(), sums.end());
   }
-  return marks;
+  return checksums;
 }
 
 void Executor::set_outlier(const GradientOutlier& outlier) {

@@ -25,13 +25,13 @@ struct ExecutorOptions {
   LossOptions loss = {};
   std::optional<uint64_t> rounding_seed = {};  // bf16 weights are rounded stochastically from the master weights
   std::optional<PipelinePlan> pipeline = {};   // empty: the model is one stage, on every rank
-  double device_share = 1;                     // of offloaded state that is updated on the device, the rest on the host
-  bool early_gradients = false;                // those of the host's updates are sent during the backward pass
-  bool synchronous_update = false;             // of offloaded state, by the host, without overlap: for comparisons
+  double device_share = 1;                     // fraction of offloaded state that the device updates, not the host
+  bool early_gradients = false;                // send the gradients of host updates during the backward pass
+  bool synchronous_update = false;             // the host updates all offloaded state, without overlap: for comparison
   bool check_sums = false;                     // verify the gradient sums over data ranks by checksums
-  double max_gradient_error = 0;               // of quantized sums (GradientGuard); 0: no limit
-  bool assume_small_errors = false;            // of those: begin as if they were within the limit, for dry runs
-  int64_t error_feedback_steps = 0;            // after which kept errors of quantized sums are forgotten; 0: never
+  double max_gradient_error = 0;               // limit on the error of quantized sums (GradientGuard); 0: no limit
+  bool assume_within_limit = false;            // start as if all errors were within that limit, for dry runs
+  int64_t error_feedback_steps = 0;            // updates after which kept quantization errors are reset to 0; 0: never
 };
 
 struct GradientNorm {
@@ -54,16 +54,17 @@ class Executor {
   // ranks treat the step alike. With check_sums and a norm that is not finite, throws DeviceError as update() does.
   GradientNorm gradient_norm(LossSums& sums);
   GradientNorm gradient_norm();
-  // Returns what chooses the bits of quantized sums, at the end of gradient_norm(); null: nothing does.
+  // Returns the object that chooses the bits of quantized sums at the end of gradient_norm(); null if sums are not
+  // quantized or their error has no limit.
   GradientGuard* gradient_guard() { return guard_ ? &*guard_ : nullptr; }
   const GradientGuard* gradient_guard() const { return guard_ ? &*guard_ : nullptr; }
   // Checksums of this rank's gradients after accumulate(): equal when a step is repeated on correct hardware.
-  struct GradientMarks {
-    std::vector<uint32_t> given;  // computed by this rank, independent of other ranks; empty without check_sums
-    std::vector<int32_t> held;    // after the reduction
-    bool operator==(const GradientMarks&) const = default;
+  struct GradientChecksums {
+    std::vector<uint32_t> contributed;  // computed by this rank, independent of other ranks; empty without check_sums
+    std::vector<int32_t> reduced;       // after the reduction
+    bool operator==(const GradientChecksums&) const = default;
   };
-  GradientMarks gradient_marks();
+  GradientChecksums gradient_checksums();
   // Injects a fault: flips a bit of this rank's weights or moments now, of the gradients that it contributes to the
   // next sum over data ranks, or of the sum that it receives.
   enum class Flipped : uint8_t { weights, moments, gradients, sums };
@@ -79,8 +80,8 @@ class Executor {
   void restore_weights(int64_t step);
   // Waits for updated weights. Call before they are read other than by this executor.
   void settle_weights() { weights_.settle(); }
-  // Shares what an update of this rank's shard has left with all ranks. update() does so; a dry run that counts one
-  // step after another calls it between them.
+  // Completes an update on all ranks: gathers the updated weights, or adds the weight differences. update() calls it; a
+  // dry run that counts several steps calls it between them.
   void complete_update();
   // Receives the losses of this rank's targets of a micro-batch whose last stage it ran.
   using OnTargets = std::function<void(size_t micro_batch, std::span<const TargetLoss>)>;

@@ -19,7 +19,7 @@ constexpr int64_t kNarrowsEvery = 16;  // steps
 }  // namespace
 
 GradientGuard::GradientGuard(const ModelEnv& env, double limit, const BlockFormat& fewest,
-                             std::span<const ParamTable> tables, bool sends_few)
+                             std::span<const ParamTable> tables, bool assume_within_limit)
     : env_(&env), limit_(limit), tables_(tables) {
   const ParamTable& table = env.params->table();
   formats_.push_back(fewest);
@@ -28,7 +28,7 @@ GradientGuard::GradientGuard(const ModelEnv& env, double limit, const BlockForma
     formats_[1].bits = 8;
   }
   exact_bits_ = static_cast<int>(8 * size_of(env.params->options().gradients));
-  choices_.assign(table.size(), sends_few ? 0 : formats_.size());
+  choices_.assign(table.size(), assume_within_limit ? 0 : formats_.size());
   first_sample_.assign(table.size(), -1);
   for (const ParamUnit& unit : table.units())
     for (ParamId id = unit.first; id <= unit.last; ++id) {
@@ -187,13 +187,17 @@ void GradientGuard::restore(const GradientGuardState& s) {
 }
 
 std::optional<GradientGuard> make_gradient_guard(const ModelEnv& env, const Groups& groups, double limit,
-                                                 std::span<const ParamTable> tables, bool sends_few) {
+                                                 std::span<const ParamTable> tables, bool assume_within_limit) {
   if (limit == 0 || !env.formats.gradients || groups.data->size() == 1) return std::nullopt;
   const BlockFormat &last = *env.formats.gradients, &in_node = *env.formats.node_gradients;
   // On one node, sums have only the hop within it.
   const bool one_hop = groups.data_in_node == nullptr || groups.data_across_nodes == nullptr;
   const BlockFormat& only = groups.data_in_node != nullptr ? in_node : last;
-  return GradientGuard(env, limit, one_hop ? only : in_node.bits < last.bits ? in_node : last, tables, sends_few);
+  return GradientGuard(env, limit,
+                       one_hop                    ? only
+                       : in_node.bits < last.bits ? in_node
+                                                  : last,
+                       tables, assume_within_limit);
 }
 
 std::string describe(const std::vector<GradientGuard::Change>& changes) {

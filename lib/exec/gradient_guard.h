@@ -1,15 +1,15 @@
-// GradientGuard: limits what quantization costs the gradients of each parameter (communication.max_gradient_error).
+// GradientGuard: limits the quantization error of each parameter's gradients (communication.max_gradient_error).
 //
-// The error of a parameter is a mean over elements other than 0: of |decoded - exact| / |exact|, at most 1, as large as
-// if the element were lost. So an outlier that sets the scale of its block, in which all others become 0, counts as
-// what it is. Every rank measures this on blocks of its own gradients, before they are first quantized: a few blocks of
-// each parameter, others in each step, with the ops that also quantize what is sent.
+// The error of a parameter is the mean of min(1, |decoded - exact| / |exact|) over its nonzero elements, so an element
+// that becomes 0 counts 1. An outlier that sets the scale of its block, in which all other elements become 0, therefore
+// gives a large error. Every rank measures the error on its own gradients, before they are first quantized: on a few
+// blocks of each parameter, which change from step to step, with the ops that also quantize messages.
 //
-// After a step, each parameter is sent with the fewest bits with which its error, the mean over all ranks, is within
-// the limit: those of the run spec, 8, or as it is. It gets fewer bits than before only if its error is clearly within
-// the limit, and only after every 16th step, or one whose number is a power of two. At first, and where too much of a
-// unit would be sent so, all is sent as it is. All ranks choose alike, and checkpoints have the choices, so that a
-// resumed run sends the same.
+// After a step, each parameter gets the fewest bits with which its error, the mean over all ranks, is within the limit:
+// those of the run spec, 8, or no quantization. It gets fewer bits than before only if its error is at most
+// kClearlyWithin of the limit, and only after every 16th step or a step whose number is a power of two. In the first
+// step, and for a unit of which too large a part would exceed the limit, nothing is quantized. All ranks make the same
+// choices, and checkpoints store them, so that a resumed run sends the same bits.
 #pragma once
 
 #include <map>
@@ -33,7 +33,7 @@ struct GradientGuardState {
 
 class GradientGuard {
  public:
-  // The number of bits changed with which the gradient of a parameter is sent.
+  // A change of the number of bits with which the gradient of a parameter is sent.
   struct Change {
     std::string name;
     int from = 0, to = 0;
@@ -41,12 +41,12 @@ class GradientGuard {
   };
 
   // Takes 4 * block bytes of the arena for each of kBlocks blocks of a parameter of this rank. `fewest`: the format
-  // with the fewest bits in which sums are sent. `tables`: those of the ranks of the tensor group. `sends_few`: begin
-  // as if all errors were within the limit, for dry runs.
+  // with the fewest bits in which sums are sent. `tables`: those of the ranks of the tensor group.
+  // `assume_within_limit`: begin as if all errors were within the limit, for dry runs.
   GradientGuard(const ModelEnv&, double limit, const BlockFormat& fewest, std::span<const ParamTable> tables,
-                bool sends_few);
+                bool assume_within_limit);
 
-  // Samples the gradients of a unit before their sum; replaces what was sampled of it.
+  // Samples the gradients of a unit before they are summed; replaces earlier samples of the unit.
   void sample(int unit, const Tensor& whole);
   // Returns the parts of a unit that are sent with more bits, relative to its begin.
   std::vector<FormattedParts> parts(int unit) const;
@@ -55,7 +55,7 @@ class GradientGuard {
   std::vector<double> errors() const;
   // Takes the sums over all ranks, and chooses the bits for the next step.
   void choose(std::span<const double> errors);
-  // In place of choose(), for a step whose gradients are not finite.
+  // Keeps the present bits. Call it instead of choose() after a step whose gradients are not finite.
   void keep();
   // Returns what the last choose() has changed; nothing after keep().
   const std::vector<Change>& changes() const { return changes_; }
@@ -97,7 +97,7 @@ class GradientGuard {
 
 // Returns a guard where sums over the groups' data ranks are quantized and there is a limit.
 std::optional<GradientGuard> make_gradient_guard(const ModelEnv&, const Groups&, double limit,
-                                                 std::span<const ParamTable> tables, bool sends_few);
+                                                 std::span<const ParamTable> tables, bool assume_within_limit);
 
 // Returns the changes as a line of text for people; empty if there are none.
 std::string describe(const std::vector<GradientGuard::Change>&);

@@ -66,7 +66,7 @@ size_t GradientSync::rest() const {
 }
 
 void GradientSync::advance() {
-  for (Reduction& r : under_way_) r.shard.advance();
+  for (Reduction& r : in_flight_) r.shard.advance();
 }
 
 void GradientSync::end_step() {
@@ -113,7 +113,7 @@ void GradientSync::reduce_kept(int unit, const ParamUnit& u) {
   r.result = r.sharded ? store.shard_of_gradients(u) : whole;
   before_send(unit, whole);
   start_sum(r, whole);
-  under_way_.push_back(std::move(r));
+  in_flight_.push_back(std::move(r));
 }
 
 void GradientSync::reduce_attached(int unit, const ParamUnit& u, bool last) {
@@ -140,7 +140,7 @@ void GradientSync::reduce_attached(int unit, const ParamUnit& u, bool last) {
   r.memory = std::move(work);
   r.target = store.held_gradients(u);
   r.first = first;
-  under_way_.push_back(std::move(r));
+  in_flight_.push_back(std::move(r));
   if (store.weights_on_host() && data_->size() == 1) settle();
 }
 
@@ -164,9 +164,9 @@ void GradientSync::free_departed() {
 }
 
 void GradientSync::settle(size_t rest) {
-  while (under_way_.size() > rest) {
-    Reduction done = std::move(under_way_.front());
-    under_way_.pop_front();
+  while (in_flight_.size() > rest) {
+    Reduction done = std::move(in_flight_.front());
+    in_flight_.pop_front();
     finish(std::move(done));
   }
 }

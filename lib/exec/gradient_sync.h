@@ -1,14 +1,15 @@
 // GradientSync: reduces gradients over ranks. The reduction of a unit starts as soon as its gradient is complete and
-// overlaps the rest of the backward pass. Reductions that take no memory do not wait for each other, unless someone
-// waits for their results; of others, one is in flight at a time, or two where a sum goes within nodes and then between
-// them: one on each hop.
+// overlaps the rest of the backward pass. Any number of reductions that need no memory of their own may be in flight.
+// Of those that do, one is in flight at a time, or two where a sum is hierarchical: one within nodes and one between
+// nodes.
 //
 // Gradients that are kept whole (ZeRO 0 and 1) accumulate over the micro-batches and are reduced once per step, to all
 // ranks or to each rank's shard. Gradients that are kept as shards (ZeRO 2 and 3) are reduced as often as the schedule
 // says. They are sent in the type in which they are kept.
 //
-// Gradients that are kept in host memory (memory.offload.weights) are reduced once per step, each to all ranks or to
-// its shard, and leave the device at once. Memory of the device is freed when those of the next unit leave.
+// Gradients that are kept in host memory (memory.offload.weights) are reduced once per step, to all ranks or to each
+// rank's shard, and then copied to host memory. The device memory of a unit is freed when the copy of the next unit
+// starts.
 #pragma once
 
 #include <deque>
@@ -89,7 +90,7 @@ class GradientSync {
   ShardExchange shards_;
   std::vector<ArenaTensor> attached_;  // by unit: memory attached to the store
   std::vector<bool> reduced_;          // in this step
-  std::deque<Reduction> under_way_;    // in the order of their start
+  std::deque<Reduction> in_flight_;    // in the order of their start
   std::optional<ReductionCheck> check_;
   GradientGuard* guard_;
   std::vector<std::vector<IndexRange>> gaps_;  // by unit, with the padding of parameters; empty: nothing is rotated

@@ -2,7 +2,7 @@
 // the slices of tensor parallelism. In each of several rounds the ranks send their parts of some matrices to the
 // matrices' owners, which orthogonalize them and send each rank the new values of what it keeps.
 //
-// While a round is orthogonalized, the parts of the next one and the results of the one before it are under way. A
+// While a round is orthogonalized, the parts of the next round and the results of the previous one are in flight. A
 // round has about one matrix for each rank, so memory does not grow with the model's depth; every rank takes as much as
 // the one that needs most. Without ZeRO, data-parallel ranks hold the same and compute the same: only tensor-parallel
 // ranks exchange.
@@ -27,8 +27,8 @@ struct MuonMatrix {
 // Returns the matrices among the parameters that this rank holds, in table order.
 std::vector<MuonMatrix> muon_matrices(const ParamTable&);
 
-// Returns a rank, of `ranks`, for each item: the most expensive first, each to the rank that has least so far (longest
-// processing time first).
+// Returns the rank that owns each item, of `ranks` ranks, by the longest-processing-time-first rule: items are assigned
+// in order of decreasing cost, each to the rank with the smallest total cost so far.
 std::vector<int> balanced_owners(std::span<const double> costs, int ranks);
 
 // Matrices that are exchanged and orthogonalized at the same time, and the rank that owns each.

@@ -96,8 +96,9 @@ void ReductionCheck::verify(std::span<const double> received) {
         magnitude * ((ranks + 2 * kRun) * kUnit + ranks * unit_sent_ + ends * counts_[u] * unit_kept);
     if (std::abs(held - expected) <= rounding) continue;
     throw DeviceError(fmt::format(
-        "the gradient from {} on, summed over {} data ranks, is not the sum of what they gave: its elements add up to "
-        "{}, theirs to {}, and rounding explains {}; the network or the memory of one of their hosts has altered it",
+        "the gradient from {} on, summed over {} data ranks, is not the sum of the contributions: its elements add up "
+        "to {}, those of the contributions to {}, and rounding explains a difference of {}; the network or the memory "
+        "of one of the hosts has altered it",
         table[table.units()[u].first].name, data_->size(), held, expected, rounding));
   }
 }

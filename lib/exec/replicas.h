@@ -1,5 +1,5 @@
-// Checks that ranks that should hold the same state do: a flipped bit, a race or a broken link shows here before it
-// shows in the loss.
+// Checks that ranks that should hold identical state really do. This reveals a flipped bit, a race or a broken link
+// before the loss does.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ class StateSums {
  public:
   using Sums = std::array<int32_t, 2>;
 
-  // `slot`: of the table; the number of its slots stands for the rounded weights.
+  // `slot`: index of a slot of the table, or ParamTable::slot_count() for the weights rounded to the compute type.
   void add(const ParamPart&, int slot, const Sums&);
   // Returns the sums of exactly this part; none if it was not summed.
   std::optional<Sums> find(const ParamPart&, int slot) const;

@@ -46,7 +46,7 @@ void ShardExchange::Pending::wait() {
   request_.wait();
   if (finish_) std::exchange(finish_, {})();
   memory_.clear();
-  room_.reset();
+  workspace_.reset();
 }
 
 ArenaTensor ShardExchange::packed(const BlockFormat& f, int64_t rows, int64_t columns, MemoryClass c, Arena& a) const {
@@ -309,8 +309,8 @@ ShardExchange::Pending ShardExchange::start_reduce_scatter(const Tensor& part, c
 }
 
 // Memory in which a sum with parts allocates, as it takes more or less with other parts.
-struct ShardExchange::Room {
-  explicit Room(ArenaTensor t)
+struct ShardExchange::Workspace {
+  explicit Workspace(ArenaTensor t)
       : block(std::move(t)),
         arena(std::shared_ptr<std::byte>(std::shared_ptr<void>(), static_cast<std::byte*>(block->data)),
               block->bytes()) {}
@@ -323,19 +323,19 @@ ShardExchange::Pending ShardExchange::start_reduce_scatter(const Tensor& part, c
                                                            int64_t most_segments, const Tensor& errors) const {
   if (data_->size() == 1) return start_reduce_scatter(part, whole);
   const auto size = static_cast<int64_t>(bytes_with_parts(whole.elements(), whole.dtype, most_segments));
-  const auto room = std::make_shared<Room>(env_->arena->alloc(DType::u8, {size}, MemoryClass::gradients));
-  Arena& arena = room->arena;
+  const auto workspace = std::make_shared<Workspace>(env_->arena->alloc(DType::u8, {size}, MemoryClass::gradients));
+  Arena& arena = workspace->arena;
   if (parts.size() == 1 && elements_of(parts[0].segments) == whole.elements()) {
     FP_CHECK(!parts[0].format, "a sum all of which is sent in {} bits instead of in the format of the model",
              parts[0].format->bits);
     Pending p = start_sum(part, whole, {}, arena);
-    p.room_ = room;
+    p.workspace_ = workspace;
     return p;
   }
   const auto apart = std::make_shared<std::vector<SumApart>>();
   for (const FormattedParts& f : parts) apart->push_back(set_apart(f, whole, arena));
   Pending p = start_sum(part, whole, formats_of_sums(), arena, errors);
-  p.room_ = room;
+  p.workspace_ = workspace;
   if (parts.empty()) return p;
   for (size_t i = 0; i < parts.size(); ++i) {
     SumApart& a = (*apart)[i];

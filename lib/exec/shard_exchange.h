@@ -1,18 +1,18 @@
-// ShardExchange: the collectives between ranks that keep shards of the same parameters (ZeRO): the gather of all shards
-// of a unit, and the sum of which each rank receives its shard.
+// ShardExchange: the collectives between ranks that keep shards of the same parameters (ZeRO): the all-gather of a
+// unit's weights and the reduce-scatter of its gradients.
 //
-// Where ranks are on several nodes, both may go through nodes, so that each value leaves a node once for each other
-// node: a shard is sent to one rank of each node, which passes it on to the others; a sum is taken within each node,
-// and then over the nodes.
+// On several nodes both may be hierarchical, so that each value is sent only once from one node to another: a shard is
+// sent to one rank of each node, which passes it on within the node; a sum is taken within each node, and then over the
+// nodes.
 //
 // Both can be quantized (ops/block_format.h), as ZeRO++ does (Wang et al. 2023, arXiv:2306.10209). A gather sends the
 // codes of each shard (qwZ). A sum (qgZ) is an all-to-all within nodes, whose parts each rank dequantizes, adds up and
 // quantizes again, and an all-to-all between nodes: every value is quantized twice, however many ranks there are. On
 // one node, or where the ranks are not evenly placed, it is a single all-to-all.
 //
-// Instead of updated weights, ranks may send what these differ by from the weights that the others hold (Jia et al.
-// 2024, SDP4Bit, arXiv:2410.15526). All add the same codes to the same weights, so these stay equal; what the codes
-// lose is part of the next difference.
+// Instead of updated weights, ranks may send the quantized differences between these and the weights that all ranks
+// hold (Jia et al. 2024, SDP4Bit, arXiv:2410.15526). All ranks add the same codes to the same weights, which therefore
+// stay equal; the quantization error is part of the next difference.
 #pragma once
 
 #include <functional>
@@ -25,15 +25,15 @@
 
 namespace fp {
 
-// Parts of a tensor whose sums are sent in another format than the rest; without a format, as they are. Segments
-// ascend and do not overlap.
+// Parts of a tensor whose sums are sent in another format than the rest; nullopt: not quantized. Segments ascend and
+// do not overlap.
 struct FormattedParts {
   std::optional<BlockFormat> format;
   std::vector<IndexRange> segments;
 };
 
 class ShardExchange {
-  struct Room;
+  struct Workspace;
 
  public:
   // A collective in flight. Sources and destinations as of a Request.
@@ -50,7 +50,8 @@ class ShardExchange {
     // Keeps memory until wait() has returned.
     Tensor keep(ArenaTensor t) { return memory_.emplace_back(std::move(t)); }
 
-    std::shared_ptr<Room> room_;  // the arena of the members below, if not the model's; first, to be destroyed last
+    std::shared_ptr<Workspace>
+        workspace_;  // the arena of the members below, if not the model's; first, to be destroyed last
     Request request_;
     std::function<Request()> second_;  // starts it; empty: there is none, or it was started
     std::vector<ArenaTensor> memory_;
@@ -61,8 +62,8 @@ class ShardExchange {
   ShardExchange(const ModelEnv& env, Group& data, Group* in_node = nullptr, Group* across_nodes = nullptr)
       : env_(&env), data_(&data), in_node_(in_node), across_nodes_(across_nodes) {}
 
-  // whole [N * n] = the parts [n] of all ranks. Quantized, part may be a piece of whole, and becomes what the others
-  // get.
+  // whole [N * n] = the parts [n] of all ranks, in rank order. `part` may be its own piece of `whole`; if gathers are
+  // quantized, that piece is overwritten with the dequantized values that the other ranks get.
   Pending start_gather(const Tensor& whole, const Tensor& part) const;
   // Whether gathers take no memory, so that any number can be in flight.
   bool gathers_in_place() const { return data_->size() == 1 || (!gather_format() && !through_nodes()); }
@@ -84,8 +85,8 @@ class ShardExchange {
                                int64_t most_segments, const Tensor& errors = {}) const;
   static constexpr int64_t kLargestShareOfParts = 4;  // 1 / this
 
-  // Adds to the weights that all ranks hold, held bf16 [N * n], what they differ by from this rank's new ones, f32 [n],
-  // and from those of the others.
+  // Updates the weights that all ranks hold, held bf16 [N * n]: adds the quantized differences between the new weights,
+  // of which each rank has its shard, mine f32 [n], and the held ones.
   Pending start_add_differences(const Tensor& held, const Tensor& mine) const;
   // The same for ranks of which each node holds the weights once, a part each: kept bf16 [N * n / ranks of a node] is
   // that of this rank, `own` bf16 [n] its shard as the nodes hold it. Needs groups by nodes.

@@ -22,8 +22,8 @@
 
 namespace fp {
 
-// Returns whether the tensor-parallel ranks at `at` send in parts what pipeline ranks a and b send each other, and they
-// all hold: the tensor group of each pipeline rank is on one node, and the two nodes differ.
+// Returns whether the tensor-parallel ranks at `at` each send only a part of a tensor that all of them hold, between
+// pipeline ranks a and b: the tensor group of each pipeline rank is on one node, and the two nodes differ.
 bool sends_in_parts(const Mesh&, const NodeMap&, const Coordinate& at, int a, int b);
 
 struct LinkOptions {

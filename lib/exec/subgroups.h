@@ -20,10 +20,11 @@ struct Subgroup {
 
 // Cuts the state that this rank keeps into subgroups: units or, if some of it is in host memory, parts of units of at
 // most StoreOptions::subgroup_elements elements. Parts of a parameter begin at multiples of 8 of its elements. Where
-// matrices have slots of their own, subgroups of them are apart and without the parameter itself, which MatrixUpdate
-// updates.
+// matrices have other slots than the rest, they form separate subgroups that exclude the parameter itself, since
+// MatrixUpdate updates it.
 std::vector<Subgroup> subgroups_of(const ParamStore&);
-// Returns where each is updated.
+// Returns the place, device or host, where each subgroup is updated. `device_share`: fraction of the elements on the
+// device, from 0 to 1.
 std::vector<UpdatePlace> places_of(const std::vector<Subgroup>&, double device_share);
 // Return numbers of parts and of elements that the subgroups of no rank of the data group exceed, so that all need
 // equal memory.

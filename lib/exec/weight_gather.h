@@ -1,15 +1,15 @@
-// WeightGather: brings weights to the device that are sharded, or in host memory (memory.offload.weights). A unit comes
-// before its use, and is freed afterwards: its weights, or this rank's shard, are copied from host memory, and shards
-// are gathered from all ranks. ZeRO 1 and 2 with weights on the device gather all updated weights after an optimizer
-// step; these may arrive during the next forward pass, each unit before its use.
+// WeightGather: brings weights that are sharded or in host memory (memory.offload.weights) to the device. A unit is
+// fetched before its use and freed afterwards: its weights, or this rank's shard, are copied from host memory, and
+// shards are gathered from all ranks. ZeRO 1 and 2 with weights on the device gather all updated weights after an
+// optimizer step; these may arrive during the next forward pass, each unit before its use.
 //
 // The ranks of a node may keep the weights that they have gathered, a part each, until the weights change (hpZ of
 // ZeRO++, Wang et al. 2023, arXiv:2306.10209): the first gather of a unit after an update is from all ranks, later ones
 // are from those of the node.
 //
-// Where differences are sent (exec/shard_exchange.h), an update leaves the weights as they are, and this adds to them
-// what they differ by from the updated parameters: to all weights under ZeRO 1 and 2, under ZeRO 3 to what each node
-// keeps.
+// Where differences are sent (exec/shard_exchange.h), an update does not change the weights. add_differences() then
+// adds the differences between the updated parameters and the weights: to all weights under ZeRO 1 and 2, to the
+// weights that each node keeps under ZeRO 3.
 //
 // Copies and gathers run beside the ops. The gather of a unit needs its copy, and would hold up the ops if it began at
 // once; it begins with the second acquire() after the copy was started, or with that of its own unit.
@@ -40,13 +40,14 @@ class WeightGather {
   // Completes a load of this rank's shard of the compute weights, or an update of it: gathers those of all ranks,
   // unless that is done before each use.
   void all_gather();
-  // Starts the same where it takes no memory, else does it: acquire() waits for the unit and those before it.
+  // Starts all_gather() if it needs no memory of its own, else runs it to the end. acquire() waits for the unit and
+  // those before it.
   void start_all_gather();
   // Waits for all weights. Call before any are read that were not acquired.
   void settle();
   // Whether updates leave the weights as they are, to be changed by add_differences().
   bool sends_differences() const;
-  // Completes an update of the parameters alone.
+  // Adds the differences of an update to the weights. Call after the update, if sends_differences().
   void add_differences();
 
  private:

@@ -36,12 +36,13 @@ struct PositionLoss : PositionRange {
 // The ranges whose losses are compared.
 using ComparedRanges = std::array<PositionRange, 2>;
 
-// The losses of the same targets in two ranges: of each target the mean over its positions in a range, and over all
-// targets that have both the mean of these, of their difference, first minus second, and its standard error.
+// Compares the losses of the same targets in two ranges of positions. The loss of a target in a range is the mean over
+// its positions there. `first`, `second` and `difference` (first minus second) are means over the targets that are in
+// both ranges.
 struct PositionComparison {
   PositionLoss first, second;
   double difference = 0;
-  double standard_error = 0;
+  double standard_error = 0;  // of `difference`
   int64_t passages = 0;
 };
 

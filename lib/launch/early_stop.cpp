@@ -61,7 +61,7 @@ EarlyStop::EarlyStop(std::chrono::milliseconds moment) {
   handlers_.emplace(on_stop_signal, all);
 }
 
-void EarlyStop::over() { handlers_->ignore_for_good(); }
+void EarlyStop::ignore_signals() { handlers_->ignore_for_good(); }
 
 bool stopping_early() { return stop_requested.load(); }
 

@@ -18,7 +18,7 @@ class EarlyStop {
   explicit EarlyStop(std::chrono::milliseconds moment = std::chrono::milliseconds(500));
   // To be called when the work is done: the signals have no effect until the process ends, since a launcher may still
   // forward one.
-  void over();
+  void ignore_signals();
 
  private:
   std::optional<SignalHandlers> handlers_;

@@ -98,15 +98,15 @@ Fault parse_fault(std::string_view text) {
   }
   const auto is = [&](Fault::Kind kind) { return has_kind && fault.kind == kind; };
   const bool slow = is(Fault::Kind::slow), flip = is(Fault::Kind::flip), outlier = is(Fault::Kind::outlier);
-  if (slow && (!has_ms || has_rank || has_step)) refuse(text, "slow takes ms, and neither rank nor step");
+  if (slow && (!has_ms || has_rank || has_step)) refuse(text, "kind=slow takes ms, but neither rank nor step");
   if (!slow && has_ms) refuse(text, "ms is for slow");
   if (has_place && !flip && !outlier) refuse(text, "what and element require kind=flip or kind=outlier");
   if (has_bit && !flip) refuse(text, "bit requires kind=flip");
   if (has_factor && !outlier) refuse(text, "factor requires kind=outlier");
   if (flip && (std::ranges::find(kFlipped, fault.what) == kFlipped.end() || fault.phase != "step"))
-    refuse(text, fmt::format("flip takes what={}, and no phase but step", fmt::join(kFlipped, "|")));
+    refuse(text, fmt::format("kind=flip takes what={}, and the only legal phase is step", fmt::join(kFlipped, "|")));
   if (outlier && (fault.what.empty() || !has_factor || has_rank || has_step))
-    refuse(text, "outlier takes what and factor, and neither rank nor step");
+    refuse(text, "kind=outlier takes what and factor, but neither rank nor step");
   if (!slow && !outlier && (!has_rank || !has_step || !has_kind)) refuse(text, "rank, step and kind are needed");
   return fault;
 }

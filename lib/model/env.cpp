@@ -104,7 +104,7 @@ void ModelEnv::sum_piece(MovingRows& sum, const Tensor& x, const RowPieces& p, i
 }
 
 void ModelEnv::hand_over(MovingRows& sum, ArenaTensor x) const {
-  tokens.megatron ? sum.keep(std::move(x)) : sum.become(std::move(x));
+  tokens.megatron ? sum.keep(std::move(x)) : sum.set_result(std::move(x));
 }
 
 MovingRows ModelEnv::start_reduce(ArenaTensor x, const MicroBatch& b, const RowPieces& p) const {

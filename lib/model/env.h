@@ -39,39 +39,39 @@ struct MicroBatch {
   int64_t local_rows() const { return share.local_rows; }
 };
 
-// Formats in which the shards of parameters are sent between the ranks that keep them (ZeRO); without one, as they are.
+// Quantization formats in which ranks exchange shards of weights and gradients (ZeRO); nullopt: not quantized.
 struct ShardFormats {
   std::optional<BlockFormat> weights = {}, gradients = {};
   std::optional<BlockFormat> node_gradients = {};  // within nodes; set if `gradients` is
   bool node_weights = false;                       // each node keeps the weights that it has gathered
   bool differences = false;                        // `weights` is that of the differences of an update
   bool by_nodes = false;                           // gathers, and sums that are not quantized, go through nodes
-  // Weight of a new error in the moving average of what the last quantization of a sum loses, which is added to the
-  // next sum (LoCo: Xie et al. 2024, arXiv:2407.04480). 0: nothing is kept.
+  // Error feedback (LoCo: Xie et al. 2024, arXiv:2407.04480): the weight of the newest error in a moving average of the
+  // errors of a sum's last quantization, which is added to the next sum. 0: off.
   double feedback = 0;
   bool needs_nodes() const { return gradients || node_weights || by_nodes; }
 };
 
-// Pieces in which rows pass between the tensor-parallel ranks, so that some are on their way while others are computed.
-// Under Megatron sequence parallelism each piece has as many of the own rows of every rank, rank after rank; without, a
-// piece is adjacent rows.
+// Pieces into which tensor-parallel communication of rows is split, so that some are in flight while others are
+// computed. Under Megatron sequence parallelism each piece has the same number of own rows of every rank, in rank
+// order; otherwise a piece is a range of adjacent rows.
 struct RowPieces {
   int64_t count = 1;
-  int64_t rows = 0, own = 0, first = 0;  // of a piece: of all ranks, of this one, and the place of these among all
+  int64_t rows = 0, own = 0, first = 0;  // of a piece: rows of all ranks, rows of this rank, index of its first row
   Tensor all_of(const Tensor& x, int64_t piece) const { return x.slice(piece * rows, rows); }      // x [M,C]
   Tensor own_of(const Tensor& own_rows, int64_t i) const { return own_rows.slice(i * own, own); }  // [M',C]
   Tensor own_place(const Tensor& x, int64_t piece) const { return x.slice(piece * rows + first, own); }
 };
 
-// Rows that are computed in pieces: before(i) is called before piece i of the input is read, after(i, result) once that
-// of the result [M,h] is computed.
+// Callbacks of a computation in pieces: before(i) is called before piece i of the input is read, after(i, result) once
+// piece i of the result [M,h] is computed.
 struct RowFlow {
   RowPieces pieces;
   std::function<void(int64_t)> before;
   std::function<void(int64_t, const Tensor&)> after;
 };
 
-// Rows on their way between the tensor-parallel ranks, in pieces, and the memory that this takes.
+// Rows in flight between the tensor-parallel ranks, in pieces, with the memory that they occupy.
 class MovingRows {
  public:
   MovingRows(ArenaTensor from, ArenaTensor to) : from_(std::move(from)), to_(std::move(to)) {}
@@ -85,11 +85,11 @@ class MovingRows {
     from_.reset();
     return take();
   }
-  // Where rows come from, until they have left.
+  // Sets the send buffer, which is kept until wait() has returned.
   void keep(ArenaTensor from) { from_ = std::move(from); }
   const Tensor& to() const { return *to_; }
-  // Where rows are already that are summed in place.
-  void become(ArenaTensor to) { to_ = std::move(to); }
+  // Sets the memory of the rows, if they are summed in place.
+  void set_result(ArenaTensor to) { to_ = std::move(to); }
 
  private:
   std::vector<Request> pieces_;
@@ -151,10 +151,11 @@ struct ModelEnv {
   }
   // Starts to gather the rows of a piece, of which the own ones are set.
   Request start_gather(const Tensor& x, const RowPieces& p, int64_t piece) const;
-  // Returns r, which has just been started, and without `overlap` waits for it first.
+  // Returns r, which has just been started; unless `overlap` is set, waits for it first.
   Request started(Request) const;
-  // Returns what receives the own rows [M',C] of a sum; starts to sum a piece of x [M,C] to it; and, after all pieces,
-  // hands x over. Without Megatron sequence parallelism the own rows are x itself.
+  // start_sum() returns the destination of the own rows [M',C] of a sum over the ranks. sum_piece() starts to sum a
+  // piece of x [M,C] into it. hand_over() passes x to it after all pieces. Without Megatron sequence parallelism the
+  // own rows are x itself.
   MovingRows start_sum(const MicroBatch&, int64_t columns) const;
   void sum_piece(MovingRows&, const Tensor& x, const RowPieces& p, int64_t piece) const;
   void hand_over(MovingRows& sum, ArenaTensor x) const;

@@ -38,8 +38,8 @@ class FeedForward {
   ArenaTensor backward_input(ArenaTensor d_out, FeedForwardState&, Gradients, const RowFlow&) const;
   // Frees what only backward_input needs.
   void release(FeedForwardState& s) const { s.u.reset(); }
-  // Adds to the parameters' gradients, unless backward_input did: those of both projections, or of one of them. In
-  // tiles, that of the down projection does both.
+  // Add to the gradients of both projections, or of one of them, unless backward_input did. In tiles,
+  // backward_weight_of_down() computes both.
   void backward_weight(FeedForwardState& s) const {
     backward_weight_of_down(s);
     backward_weight_of_up(s);

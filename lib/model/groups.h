@@ -26,8 +26,8 @@ struct Groups {
   // Only in the groups of a model (Model::groups()):
   std::shared_ptr<Group> copies;    // tensor-parallel ranks that hold the same copies of kv heads
   std::shared_ptr<Group> matrices;  // ranks that keep parts of the same states of a matrix, if Muon updates them
-  // Only if sums over `data` go through nodes, and its ranks are on several with as many on each: those of this node,
-  // and those with this rank's place on every node. The former alone: all of `data` are on one node.
+  // Set only if sums over `data` are hierarchical and its nodes have equal numbers of its ranks: the ranks of this
+  // node, and the ranks with this rank's position on every node. Only the former is set if all are on one node.
   std::shared_ptr<Group> data_in_node, data_across_nodes;
   std::shared_ptr<Group> ends;  // the pipeline's first and last rank if they share an embedding, else null
 };
@@ -39,8 +39,8 @@ Groups make_groups(World&, const Mesh&);
 // group. `by_nodes`: sums over it go through nodes. Every rank calls it.
 Groups complete_groups(const Groups&, const ParamTable&, bool sharded, bool by_nodes = false);
 
-// Returns the data group of `rank` by node; nothing where sums cannot go through nodes: several nodes have one rank of
-// it each, or nodes differ in their numbers of its ranks, or data groups in their numbers of nodes.
+// Returns the ranks of the data group of `rank`, by node; empty if sums over it cannot be hierarchical: several nodes
+// have one of its ranks each, nodes have different numbers of them, or data groups span different numbers of nodes.
 std::vector<std::vector<int>> data_by_node(const Mesh&, const NodeMap&, int rank);
 
 // Returns the number of data ranks of a node whose gradients are summed before the last quantization: all of the node's

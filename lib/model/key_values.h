@@ -22,13 +22,14 @@ class KeyValues {
   struct Pair {
     Tensor k, v;
   };
-  // Allocates those of a chunk of `length` tokens.
+  // Allocates the keys and values [2B,length,K,d] of a chunk of `length` tokens.
   ArenaTensor allocate(int64_t samples, int64_t length) const;
   static Pair pair_of(const Tensor& both);
 
-  // Takes those of a chunk. If it had some, these are the same, computed again, and no other chunk will need them.
+  // Stores the keys and values of a chunk. If the chunk had some already, the new ones are the same values, recomputed,
+  // and no other chunk will need them.
   void put(size_t chunk, ArenaTensor both);
-  // Starts to bring them, and the sum of their gradients if there is one, to the device.
+  // Starts to copy a chunk's keys and values, and with `gradients` the sum of their gradients, to the device.
   void fetch(size_t chunk, bool gradients);
   // Returns them on the device, and allows them to leave it again.
   Pair on_device(size_t chunk) { return pair_of(chunks_[chunk].both.on_device()); }

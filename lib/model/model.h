@@ -54,8 +54,8 @@ class Model {
   // All blocks, by layer; only those whose parameters this rank holds can be run.
   const std::vector<Block>& blocks() const { return blocks_; }
   const LmHead& head() const { return head_; }
-  // The tables of the ranks of the tensor group, if matrices have slots of their own, as these need whole matrices, or
-  // gradients are quantized, on all of these ranks alike.
+  // The parameter tables of all ranks of the tensor group. Empty unless they are needed: for optimizers that need whole
+  // matrices, and for gradients that all these ranks must quantize in the same way.
   const std::vector<ParamTable>& tensor_tables() const { return tensor_tables_; }
 
  private:

@@ -61,7 +61,7 @@ class ParamStore {
   const Tensor& weights() const { return weights_.memory; }
   const Tensor& master() const { return masters().memory; }
   const Tensor& grads() const { return grads_.memory; }
-  // A slot's, for example the optimizer's states from slot 1 on; empty if this store does not have it.
+  // The flat buffer of a slot, for example of the optimizer's states from slot 1 on; empty if this store has none.
   const Tensor& slot(int slot) const { return flat(slot).memory; }
   // Returns one parameter's part of a whole flat buffer.
   Tensor part(const Tensor& flat, ParamId id) const;
@@ -137,7 +137,7 @@ class ParamStore {
   void refresh_weights(Ops&);
   // The same with stochastic rounding, with the random numbers of the update of this step (from 1).
   void round_weights(Ops&, uint64_t seed, int64_t step);
-  // Returns the op that does so for a part of a parameter, from its master weights to its weights.
+  // Returns the op that rounds the master weights of a part of a parameter stochastically to its weights.
   calls::RoundStochastically rounding(uint64_t seed, int64_t step, const ParamPart&, const Tensor& weights,
                                       const Tensor& master) const;
 

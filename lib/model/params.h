@@ -28,11 +28,11 @@ struct InitRule {
 
 using ParamId = int;
 
-// The gradient of a parameter that all tensor-parallel ranks hold is the sum over them of their gradients.
+// Whether the gradient of a parameter that all tensor-parallel ranks hold must be summed over these ranks.
 enum class GradientSum : uint8_t {
-  none,   // no: each computes the whole gradient
-  rows,   // under Megatron sequence parallelism only: each computes that of its rows
-  heads,  // always: each computes that of its attention heads
+  none,   // never: each rank computes the whole gradient
+  rows,   // only under Megatron sequence parallelism, where each rank computes the gradient of its rows
+  heads,  // always: each rank computes the gradient of its attention heads
 };
 
 struct Param {
@@ -90,8 +90,7 @@ class ParamTable {
   // Shares a parameter of the embedding with the LM head (tied embeddings): a rank with the LM head alone holds a copy,
   // in a separate unit.
   void share_with_head(ParamId);
-  // Sets the states that training keeps for each element of the parameters that have them, the parameter itself first.
-  // Initially that is the only one.
+  // Sets the slots of the table; slot 0 is the parameter itself, which is the only slot initially.
   // `summing`: the number of consecutive data ranks that together keep one set of errors of quantized sums
   // (StateSlot::errors_of), that of a node or 1; each rank keeps the errors of the shards that it sums.
   void set_slots(std::vector<StateSlot> slots, int summing = 1) {

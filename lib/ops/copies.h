@@ -46,7 +46,7 @@ struct CopyTotal {
 class CopyObserver {
  public:
   virtual ~CopyObserver() = default;
-  // The same for an op that the host runs.
+  // An op of the host is issued that may not begin before the time `after`. Returns the time at which it ends.
   virtual double host_op_started(const OpWork&, double after) = 0;
   // A copy is issued that may not begin before the time `after`. Returns the time at which it ends.
   virtual double copy_started(CopyLane, int64_t bytes, double after) = 0;
@@ -56,7 +56,7 @@ class CopyObserver {
 
 // The speed of lanes on backends where the device is the host, for experiments and tests.
 struct CopySettings {
-  std::array<double, kLanes> bytes_per_s{};  // by lane, of ops what they read and write; 0: as fast as the machine
+  std::array<double, kLanes> bytes_per_s{};  // by lane; for ops, bytes that they read and write; 0: no limit
   std::function<void(CopyLane)>
       before_copy{};  // called by the lane's thread before each copy or op, for example to wait
 };

@@ -100,8 +100,8 @@ class Ops {
   void stop_observing(OpObserver& observer) { std::erase(observers_, &observer); }
 
  protected:
-  // A backend implements one function for each op; calls are valid. Those of fused ops are implemented here by their
-  // parts. Inside a backend, run() is a call that nobody observes.
+  // A backend implements one function for each op; calls are valid. Fused ops are implemented here by their parts.
+  // Inside a backend, run() executes an op without checks and without a report to the observers.
 #define FP_OP(Call, name) virtual void run(const calls::Call&) = 0;
   FP_UNFUSED_OPS(FP_OP)
 #undef FP_OP

@@ -23,8 +23,8 @@ struct StateSlot {
   DType dtype = DType::f32;  // in memory and in checkpoints
   Residence residence = Residence::device;
   Scope scope = Scope::all;
-  // Whether it is not the optimizer's, but the weights that ranks compute with, where these are not the rounded
-  // parameter (ShardFormats::differences). Follows the optimizer's. Takes no memory of its own.
+  // True for the slot of the sent weights: the bf16 weights that ranks compute with where updates send differences
+  // (ShardFormats::differences). It follows the optimizer's slots and takes no memory of its own.
   bool is_weights = false;
   // For the errors of quantized sums of gradients (ShardFormats::feedback): the index of the node, or of the data rank,
   // that keeps them; -1 for all other slots. Slots of errors are the last ones.
@@ -71,6 +71,8 @@ struct UpdateChecksums {
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
+  // Updates param, states and weights of the ranges in place from the gradient, by ops on the device. Muon replaces the
+  // gradient of matrices (optim/muon.h) and leaves their param and weights to MatrixUpdate.
   virtual void update(Ops&, const UpdateTensors&, std::span<const ParamRange>, const UpdateStep&,
                       const UpdateChecksums& = {}) const = 0;
   // The same on tensors in host memory, by the host's cores (Ops::start_on_host): starts after the copy `after`, and

@@ -43,8 +43,9 @@ struct UpdateSchedule {
   bool operator==(const UpdateSchedule& o) const { return places == o.places && actions == o.actions; }
 };
 
-// Returns places such that every sequence of subgroups, of these numbers of elements, has about the share of its
-// elements on the device. With equal subgroups and a share of 1/k, those at k-1, 2k-1, ... are on the device.
+// Assigns subgroups, of these numbers of elements, to places such that every run of consecutive subgroups has about
+// this share (0 to 1) of its elements on the device. With equal subgroups and a share of 1/k, those at k-1, 2k-1, ...
+// are on the device.
 std::vector<UpdatePlace> divide_subgroups(std::span<const int64_t> elements, double device_share);
 
 // Returns a schedule in which device and host update at the same time. `host` buffers are at least 2; with one `device`

@@ -15,7 +15,7 @@ class Memory {
         window_(options.sends_in_flight),
         stages_(&stages),
         trains_(trains(s)),
-        under_way_(static_cast<size_t>(flow_.channels())) {}
+        in_flight_(static_cast<size_t>(flow_.channels())) {}
 
   int64_t peak_of(const std::vector<Action>& list) {
     for (size_t i = 0; i < list.size(); ++i) {
@@ -64,7 +64,7 @@ class Memory {
       now_ += input(a);
       raise(0);
     } else if (is_send(a.kind)) {
-      int& sends = under_way_[static_cast<size_t>(flow_.channel_of(flow_.output_of(a)))];
+      int& sends = in_flight_[static_cast<size_t>(flow_.channel_of(flow_.output_of(a)))];
       if (sends == window_)
         now_ -= output(a);
       else
@@ -76,7 +76,7 @@ class Memory {
   int window_;
   const std::vector<StageBytes>* stages_;
   bool trains_;
-  std::vector<int> under_way_;  // by channel: sends in flight
+  std::vector<int> in_flight_;  // by channel: sends in flight
   int64_t now_ = 0, sending_ = 0, peak_ = 0;
 };
 

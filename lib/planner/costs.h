@@ -33,7 +33,7 @@ class CostModel {
   double copy_seconds(int64_t bytes) const;
   // On CPUs, a rank's copies and host updates run on the cores of its ops, and so take as much time from these.
   bool copies_take_cores() const { return cluster_->device == ClusterDevice::cpu; }
-  // Returns the part of a copy of `seconds` that a rank waits for, beside whose start ops of `covered` seconds run.
+  // Returns the seconds for which a rank waits for a copy of `seconds` while it runs ops of `covered` seconds.
   double exposed_copy_seconds(double seconds, double covered) const {
     return copies_take_cores() ? seconds : std::max(seconds - covered, 0.0);
   }

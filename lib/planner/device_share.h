@@ -9,12 +9,14 @@
 
 namespace fp {
 
-// Returns what a rank's update of offloaded state moves, and at which rates. Where the device is the host, both update
-// at the same rate, and not at the same time. Throws ConfigError if the cluster lacks a rate.
+// Return the bytes per parameter that a rank's update of offloaded state moves, and the rates. On a CPU cluster, device
+// and host are the same cores: they update at the same rate, one after the other. Throw ConfigError if the cluster
+// lacks a rate.
 UpdateBytes update_bytes(const RunSpec&);
 UpdateRates update_rates(const RunSpec&, const CostModel&);
 
-// Returns the seconds that an update of `parameters` parameters by the run's share waits for copies and for the host.
+// Returns the seconds for which the device waits, for copies and for the host, in an update of `parameters` parameters
+// with the run's device share.
 double update_waits(const RunSpec&, const CostModel&, double parameters);
 
 // Returns the share with which updates are fastest. Where the device is the host, 0 moves least; without a rate of the

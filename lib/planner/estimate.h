@@ -40,7 +40,7 @@ struct RankMemory {
   static constexpr int64_t kNoBudget = std::numeric_limits<int64_t>::max();
   int64_t host_bytes() const { return node_staging + node_offloaded; }
   bool fits() const { return missing() <= 0; }
-  // Bytes that lack most of what is available or within a budget.
+  // Largest excess over the available memory and the budgets, in bytes; 0 or less if the plan fits.
   int64_t missing() const {
     return std::max({bytes - available, node_bytes - node_available, over_device_budget(), over_host_budget()});
   }

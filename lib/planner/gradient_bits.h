@@ -1,4 +1,4 @@
-// Gradient bits: how much quantization usually costs gradients, to choose bits before there are any gradients.
+// Gradient bits: the typical quantization error of gradients, from which the planner chooses bits before a run.
 #pragma once
 
 #include "config/run_spec.h"

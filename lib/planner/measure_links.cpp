@@ -25,7 +25,8 @@ std::vector<std::vector<int>> nodes_of(const std::vector<std::string>& hosts) {
   for (const auto& n : nodes)
     if (n.size() != nodes.front().size())
       throw ConfigError(
-          fmt::format("hosts with {} and with {} ranks; measure with as many on each", nodes.front().size(), n.size()));
+          fmt::format("hosts have different numbers of ranks, {} and {}; start the same number on each host",
+                      nodes.front().size(), n.size()));
   return nodes;
 }
 

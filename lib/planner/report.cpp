@@ -155,7 +155,7 @@ std::string describe_search(const Search& s) {
 }
 
 std::string describe_dial(const std::vector<DialRow>& rows, const Plan& chosen) {
-  std::string text = "plans by memory of the device, GiB, and what each GiB less than in the row before costs\n";
+  std::string text = "plans by device memory, GiB, and the price of each GiB saved, relative to the row before\n";
   text += fmt::format("  {:>10} {:>10} {:>10} {:>10}\n", "device", "host", "step, s", "ms/GiB");
   for (const DialRow& r : rows) {
     const RankMemory& m = r.choice.estimate.memory;

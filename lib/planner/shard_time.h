@@ -15,10 +15,10 @@ inline double weight_bytes(const RunSpec& s) { return s.precision.compute == DTy
 // All of these are for `parameters` parameters that the data group of rank 0 shares. Returns the seconds of a reduction
 // of their gradients.
 double reduce_seconds(const RunSpec&, const CostModel&, const Mesh&, double parameters);
-// Returns those of all gathers of a step. Where nodes keep the weights, only the first one is from all ranks, and none
-// if updates send differences.
+// Returns the seconds of all gathers of a step. Where nodes keep the weights, only the first gather is from all ranks,
+// and none is if updates send differences.
 double gathers_seconds(const RunSpec&, const CostModel&, const Mesh&, double parameters, int gathers);
-// Returns those in which the ranks get updated weights at the end of a step: all of them, or differences.
+// Returns the seconds in which the ranks get the updated weights at the end of a step, whole or as differences.
 double updated_weights_seconds(const RunSpec&, const CostModel&, const Mesh&, double parameters);
 
 }  // namespace fp

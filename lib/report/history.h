@@ -61,8 +61,8 @@ class History {
   const std::vector<StepMetrics>& evaluations() const { return evaluations_; }
   // Returns the moving average of a channel, one value per bucket, over the steps before and after it, so that it does
   // not lag. Weights halve with a distance that grows with the step, up to 1/80 of the run, and add up to 1 also at the
-  // ends, where one side is missing. Where no value is near, that
-  // of the bucket before.
+  // ends, where one side is missing. Where no value is near, the
+  // average of the bucket before is repeated.
   std::vector<double> smoothed(Channel channel) const;
 
   // Return the tokens per second and the MFU of all steps together: means weighted by the time of a step.

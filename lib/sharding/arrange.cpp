@@ -65,8 +65,8 @@ Mesh arrange(RunSpec& spec, int ranks, ArrangedBy command) {
   const int64_t others = p.pipeline.ranks * p.sequence * p.tensor;
   if (p.data == 0 && ranks % others != 0)
     throw ConfigError(fmt::format(
-        "parallel.data = 0 shares out what pipeline {} x sequence {} x tensor {} = {} leave of the ranks, but "
-        "{} ranks are not a multiple of {}",
+        "parallel.data = 0 divides the number of ranks by pipeline {} x sequence {} x tensor {} = {}, but {} ranks are "
+        "not a multiple of {}",
         p.pipeline.ranks, p.sequence, p.tensor, others, ranks, others));
   if (p.data == 0) {
     p.data = ranks / others;

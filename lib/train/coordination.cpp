@@ -142,8 +142,8 @@ void load_on_all_ranks(const Checkpoint& checkpoint, ParamStore& store, Ops& ops
   Fingerprints mine;
   if (world.rank() == 0 && store.table().error_slot() >= 0 && !checkpoint.stores_errors(store.table()))
     log::info(
-        "{} is of another number of nodes or ranks, or of a run without communication.error_feedback: this run "
-        "begins without what quantized sums have lost before",
+        "{} was saved with another number of nodes or ranks, or without communication.error_feedback: the errors of "
+        "quantized sums that are kept begin at 0",
         checkpoint.folder().string());
   do_on_all_ranks(world, [&] { mine = checkpoint.load(store, ops); });
   prove(checkpoint, store.table(), std::move(mine), false, world);

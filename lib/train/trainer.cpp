@@ -127,11 +127,11 @@ bool Trainer::accept(const LossSums& sums, const GradientNorm& g) {
 
 // Computes the gradients of the step a second time, which must give the same bits.
 LossSums Trainer::repeated(const LossSums& first) {
-  const Executor::GradientMarks before = executor_->gradient_marks();
+  const Executor::GradientChecksums before = executor_->gradient_checksums();
   const LossSums second = executor_->accumulate(batches_);
-  const Executor::GradientMarks after = executor_->gradient_marks();
-  const bool own =
-      std::bit_cast<uint64_t>(first.loss) == std::bit_cast<uint64_t>(second.loss) && before.given == after.given;
+  const Executor::GradientChecksums after = executor_->gradient_checksums();
+  const bool own = std::bit_cast<uint64_t>(first.loss) == std::bit_cast<uint64_t>(second.loss) &&
+                   before.contributed == after.contributed;
   double differ[2] = {own ? 0.0 : 1.0, before == after ? 0.0 : 1.0};
   groups_.world->all_reduce(differ, Reduction::max);
   if (differ[0] == 0 && differ[1] == 0) return second;
@@ -142,7 +142,8 @@ LossSums Trainer::repeated(const LossSums& first) {
   DeviceError error(fmt::format(
       "step {}: the same micro-batches gave different gradients when computed again (train.check_repeats); {}",
       at_.step + 1,
-      ranks.empty() ? "each rank's were the same, but their sums differ: the network or a memory altered them"
+      ranks.empty() ? "the gradients of each rank were the same, but their sums differ: the network or "
+                      "the memory of a host altered them"
                     : fmt::format("the results of {} changed: its processor or memory is faulty", ranks)));
   if (own) error.blame_another_rank();
   throw error;

@@ -146,7 +146,7 @@ TEST_CASE("a budget of memory chooses a plan, and the dial shows what each GiB c
   const Outcome text = run(fptrain({"plan", file.string()}));
   INFO(text.output);
   REQUIRE(text.code == 0);
-  for (const char* part : {"plans by memory of the device", "ms/GiB", "no savings (does not fit)",
+  for (const char* part : {"plans by device memory", "ms/GiB", "no savings (does not fit)",
                            "memory.offload.optimizer=host", "(chosen)", "fits\n"})
     CHECK_THAT(text.output, Catch::Contains(part));
 

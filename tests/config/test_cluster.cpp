@@ -89,7 +89,7 @@ TEST_CASE("all mistakes of a cluster file are reported at once with their places
   CHECK_THAT(e, says("memory_gib must be given"));
   CHECK_THAT(e, says("c.yaml:3:9: device: 'gpu' is not known; legal: text one of cuda, cpu"));
   CHECK_THAT(e, says("did you mean 'linear_backward_input'?"));
-  CHECK_THAT(e, says("profiles[1].ranks = 1 is not over that of the profile before it"));
+  CHECK_THAT(e, says("profiles[1].ranks = 1 must be greater than in the profile before it"));
   CHECK_THAT(refusal(""), says("c.yaml:1:1: the file is empty: a cluster description has name"));
   CHECK_THAT(refusal("- 1"), says("must be a map of keys"));
   CHECK_THAT(refusal("tflops: 3"), says("Did you mean 'profiles[].products[].tflops'?"));

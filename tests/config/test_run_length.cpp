@@ -70,7 +70,7 @@ TEST_CASE("train.tokens is resolved to the first number of steps that reach it",
   CHECK(pairs.train.steps == 5);
 }
 
-TEST_CASE("a run has one length", "[config]") {
+TEST_CASE("only one of train.steps, train.tokens and train.epochs may be given", "[config]") {
   CHECK_THROWS_WITH(spec_of("tokens: 4000, steps: 3"),
                     "run.yaml:2:50: train.tokens = 4000 and train.steps = 3 both say how long the run is; remove one");
   CHECK_THROWS_WITH(spec_of("epochs: 1.5, steps: 3"),

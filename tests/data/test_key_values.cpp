@@ -98,7 +98,7 @@ TEST_CASE("a training document repeats its pairs", "[data]") {
   CHECK(numbers.size() > 3);
 }
 
-TEST_CASE("a training document that asks at its end has each pair once before that", "[data]") {
+TEST_CASE("a training document whose questions are at its end has each pair once before them", "[data]") {
   const auto tokenizer = load_tokenizer("bytes");
   const KeyValueTexts texts = dotted(*tokenizer);
   for (const int64_t length : {KeyValueTexts::kShortestDocument, int64_t{255}, int64_t{5000}})

@@ -30,8 +30,8 @@ struct GuardRig {
     return std::span(gradient).subspan(static_cast<size_t>(table[id].offset - layer.offset),
                                        static_cast<size_t>(table[id].local_elements()));
   }
-  GradientGuard guard(bool sends_few) const {
-    return {env, kLimit, *env.formats.gradients, std::span(&table, 1), sends_few};
+  GradientGuard guard(bool assume_within_limit) const {
+    return {env, kLimit, *env.formats.gradients, std::span(&table, 1), assume_within_limit};
   }
   // Takes steps with this gradient until a parameter gets other bits.
   void step_to_change(GradientGuard& guard) {

@@ -81,7 +81,7 @@ TEST_CASE("between layers no copy of a sequence in chunks is waited for at once"
     }
 }
 
-TEST_CASE("of two chunks, what is due while it still leaves is not copied back", "[exec]") {
+TEST_CASE("with two chunks, a tensor that is needed while its copy to the host runs stays on the device", "[exec]") {
   const Watched four = watch(4, 2), five = watch(5, 2);
   // A layer's forward pass has its inputs on the device; only the first chunk's keys and values come back, for the
   // second chunk. Its backward pass needs these twice, its inputs three times (the first chunk's keys are restored

@@ -200,7 +200,7 @@ bool sent_exactly(int64_t i) { return (i >= 38 && i < 51) || i == 80; }
 bool sent_with_eight_bits(int64_t i) { return i >= 60 && i < 67; }
 const std::vector<FormattedParts> kParts{{BlockFormat{8, 16}, {{60, 7}}}, {std::nullopt, {{38, 13}, {80, 1}}}};
 
-TEST_CASE("parts of a sum are sent in their own formats, and the rest as if they were 0", "[exec]") {
+TEST_CASE("parts of a sum are sent in their own formats, and count as 0 in the rest of the sum", "[exec]") {
   for (const bool by_nodes : {false, true})
     for (const Place& p : kPlaces)
       for (const DType t : {DType::f32, DType::bf16}) {
@@ -377,7 +377,7 @@ TEST_CASE("differences bring all ranks to the same weights, whatever the nodes, 
   }
 }
 
-TEST_CASE("differences bring the parts that the ranks of a node keep to what they bring whole weights to", "[exec]") {
+TEST_CASE("weight differences give the same weights whether each rank or each node holds them", "[exec]") {
   const ShardFormats formats{.weights = BlockFormat{4, 16}, .node_weights = true, .differences = true};
   for (const Place& p : {Place{2, 4}, Place{4, 2}, Place{3, 2}}) {
     CAPTURE(p.nodes, p.each);

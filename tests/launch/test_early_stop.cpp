@@ -112,7 +112,7 @@ TEST_CASE("signals have no effect once the work is done") {
   const int status = status_of_child([] {
     {
       EarlyStop early;
-      early.over();
+      early.ignore_signals();
       ::raise(SIGTERM);
     }
     for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) ::raise(signal);

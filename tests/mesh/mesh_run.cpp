@@ -164,7 +164,7 @@ void run_rank(const ModelSection& m, const MeshPlan& plan, World& world, MeshRes
   what.early_gradients = plan.early_gradients;
   what.max_gradient_error = plan.communication.max_gradient_error;
   what.error_feedback_steps = plan.communication.error_feedback_steps;
-  what.assume_small_errors = arena.dry();
+  what.assume_within_limit = arena.dry();
   Executor executor(model, what);
   model.params().initialize(*ops, 5);
   executor.restore_weights(0);

@@ -127,7 +127,7 @@ TEST_CASE("an altered gradient sum is found where the host updates, and all lane
   plan.before_step = [](Executor& executor, int rank, int step) {
     if (rank == 1 && step == 2) executor.flip(Executor::Flipped::sums, {0, 30});
   };
-  CHECK_THROWS_WITH(run_mesh(shared_model("llama"), plan), Catch::Contains("is not the sum of what they gave"));
+  CHECK_THROWS_WITH(run_mesh(shared_model("llama"), plan), Catch::Contains("is not the sum of the contributions"));
 }
 
 TEST_CASE("a bit that flips in a moment that the host updates changes the parameters", "[mesh]") {

@@ -51,7 +51,7 @@ TEST_CASE("an altered sum of gradients is found in its step", "[mesh]") {
   for (const int zero : {0, 1, 2, 3}) {
     CAPTURE(zero);
     const std::string text = error_of(checked_plan(2, zero), Executor::Flipped::sums, {0, 30});
-    CHECK_THAT(text, Catch::Contains("is not the sum of what they gave"));
+    CHECK_THAT(text, Catch::Contains("is not the sum of the contributions"));
     CHECK_THAT(text, Catch::Contains("summed over 2 data ranks"));
   }
 }
@@ -70,12 +70,12 @@ TEST_CASE("the reduction check does not find gradients that a rank computed wron
 TEST_CASE("repeated gradients have equal marks unless a bit flips", "[mesh]") {
   for (const int bit : {20, 30, 31}) {  // too high for the rounding of a sum to hide
     CAPTURE(bit);
-    std::vector<Executor::GradientMarks> marks(4);
+    std::vector<Executor::GradientChecksums> marks(4);
     for (const bool flips : {false, true}) {
       MeshPlan plan = checked_plan(2, 2);
       plan.steps = 1;
       plan.after_gradients = [&](Executor& executor, int rank) {
-        marks[static_cast<size_t>(2 * rank + (flips ? 1 : 0))] = executor.gradient_marks();
+        marks[static_cast<size_t>(2 * rank + (flips ? 1 : 0))] = executor.gradient_checksums();
       };
       if (flips)
         plan.before_step = [&](Executor& executor, int rank, int) {
@@ -83,8 +83,8 @@ TEST_CASE("repeated gradients have equal marks unless a bit flips", "[mesh]") {
         };
       run_mesh(shared_model("llama"), plan);
     }
-    CHECK(marks[0].given == marks[1].given);
-    CHECK((marks[0].held != marks[1].held || marks[2].held != marks[3].held));
-    CHECK(marks[2].given != marks[3].given);
+    CHECK(marks[0].contributed == marks[1].contributed);
+    CHECK((marks[0].reduced != marks[1].reduced || marks[2].reduced != marks[3].reduced));
+    CHECK(marks[2].contributed != marks[3].contributed);
   }
 }

@@ -87,7 +87,7 @@ TEST_CASE("an altered gradient sum is found with offloaded state, whose copies t
   plan.before_step = [](Executor& executor, int rank, int step) {
     if (rank == 1 && step == 2) executor.flip(Executor::Flipped::sums, {0, 30});
   };
-  CHECK_THROWS_WITH(run_mesh(shared_model("llama"), plan), Catch::Contains("is not the sum of what they gave"));
+  CHECK_THROWS_WITH(run_mesh(shared_model("llama"), plan), Catch::Contains("is not the sum of the contributions"));
 }
 
 TEST_CASE("a bit that flips in an offloaded moment changes the parameters", "[mesh]") {
@@ -124,7 +124,7 @@ TEST_CASE("the dry run predicts both arenas of every rank to the byte", "[mesh]"
     }
 }
 
-TEST_CASE("device memory falls by the state that moved, and host memory holds it", "[mesh]") {
+TEST_CASE("offloading moves the state's bytes from the device's peak memory to the host's", "[mesh]") {
   ModelSection m = shared_model("llama");
   m.hidden = 64;
   m.head_dim = 8;

@@ -151,9 +151,9 @@ TEST_CASE("evaluation and repeated gradients work with weights in host memory", 
       const std::vector<LossSums> sums = executor.evaluate(batches);
       const std::vector<double> rows = executor.row_losses(batches[0]);
       executor.accumulate(batches);
-      const Executor::GradientMarks marks = executor.gradient_marks();
+      const Executor::GradientChecksums marks = executor.gradient_checksums();
       executor.accumulate(batches);
-      const bool same = executor.gradient_marks() == marks;
+      const bool same = executor.gradient_checksums() == marks;
       if (rank != 0) return;
       for (const LossSums& s : sums) seen.push_back(s.loss);
       seen.insert(seen.end(), rows.begin(), rows.end());
@@ -178,7 +178,7 @@ TEST_CASE("an altered gradient sum is found with gradients in host memory, and a
   plan.before_step = [](Executor& executor, int rank, int step) {
     if (rank == 1 && step == 2) executor.flip(Executor::Flipped::sums, {0, 30});
   };
-  CHECK_THROWS_WITH(run_mesh(shared_model("llama"), plan), Catch::Contains("is not the sum of what they gave"));
+  CHECK_THROWS_WITH(run_mesh(shared_model("llama"), plan), Catch::Contains("is not the sum of the contributions"));
 }
 
 TEST_CASE("the dry run predicts both arenas with weights in host memory to the byte", "[mesh]") {

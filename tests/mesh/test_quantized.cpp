@@ -83,7 +83,7 @@ TEST_CASE("quantization keeps what several tensor-parallel ranks hold equal", "[
     }
 }
 
-TEST_CASE("a limit of the error chooses alike for what tensor-parallel ranks hold in parts of unlike size", "[mesh]") {
+TEST_CASE("max_gradient_error chooses equal bits on tensor-parallel ranks with parts of different sizes", "[mesh]") {
   // Of three heads one rank has two. The outlier's matrix is more than a quarter of the layer on one of them only.
   ModelSection m = tiny_model("llama");
   m.layers = 1;
@@ -179,7 +179,7 @@ TEST_CASE("training with a limit between the errors stays close, takes the predi
   }
 }
 
-TEST_CASE("a limit of the error sends a parameter with an outlier channel as it is, and no other", "[mesh]") {
+TEST_CASE("max_gradient_error leaves only the parameter with an outlier channel unquantized", "[mesh]") {
   const ModelSection m = shared_model("gpt");
   MeshPlan p = quantized(MeshPlan{.dp = 4, .zero = 3}, 0, 4);
   p.micro_batches = 1;
@@ -233,7 +233,7 @@ TEST_CASE("training that keeps what sums lose stays close, takes the predicted m
   }
 }
 
-TEST_CASE("what leaves a node in a step has the size of its format, once for each other node", "[mesh]") {
+TEST_CASE("a node sends each value once to every other node, in the size of its format", "[mesh]") {
   const ModelSection m = shared_model("llama");
   MeshPlan p{.dp = 4, .zero = 3, .compute = DType::bf16, .gradients = DType::bf16};
   p.micro_batches = 1;

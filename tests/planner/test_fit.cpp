@@ -118,7 +118,7 @@ TEST_CASE("fitted coefficients are not negative and rates of products are finite
   for (const double c : {p.half_tokens, p.half_outputs, p.half_inputs, p.overhead_us}) CHECK(c >= 0);
 }
 
-TEST_CASE("a part of an op's time that is nearly none has no rate", "[planner][fit]") {
+TEST_CASE("no rate is fitted to a negligible part of an op's time", "[planner][fit]") {
   // In exact arithmetic these times have nothing of the flops; after rounding, some 1e-20 seconds each.
   std::vector<OpSample> measured;
   for (double size = 1e3; size < 1e9; size *= 3)

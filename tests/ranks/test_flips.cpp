@@ -23,7 +23,7 @@ const std::vector<FlipCase>& flip_cases() {
        {"ranks hold different values of the same state: weights of"},
        "step-00000003"},
       {"moments,bit=2", {1, 1, 2, 0}, {}, {"ranks hold different values of the same state:"}, "step-00000003"},
-      {"sums,bit=30", {1, 1, 2, 2}, {}, {"is not the sum of what they gave"}, "step-00000003"},
+      {"sums,bit=30", {1, 1, 2, 2}, {}, {"is not the sum of the contributions"}, "step-00000003"},
       {"gradients,bit=20",
        {1, 1, 2, 2},
        {"--set", "train.check_repeats=1"},

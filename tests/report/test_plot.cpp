@@ -173,7 +173,7 @@ TEST_CASE("the note of a dip keeps off a curve that ends at the bottom") {
   CHECK(place_of(render_svg(plot, false, "lin"), "dips to -500").first < f.left + f.width / 2 + 1);
 }
 
-TEST_CASE("no axis of shares goes over 100 %") {
+TEST_CASE("the axis of a plot in percent does not exceed 100 %") {
   Plot plot = line_plot({1, 2, 3}, {100, 150, 120});
   plot.from_zero = true;
   plot.right_ratio = 0.01;

@@ -47,7 +47,7 @@ class AttentionKernel {
   virtual std::string description(const AttentionCall&, AttentionPass) const { return name(); }
   // Returns the bytes of scratch that a pass needs.
   virtual size_t scratch_bytes(const AttentionCall&, AttentionPass) const = 0;
-  // `scratch`: so many bytes, aligned to 256.
+  // `scratch`: scratch_bytes() bytes of device memory, aligned to 256 bytes.
   virtual void forward(Device&, const AttentionCall&, std::byte* scratch) = 0;
   virtual void backward(Device&, const AttentionCall&, std::byte* scratch) = 0;
 };
@@ -57,10 +57,10 @@ std::unique_ptr<AttentionKernel> make_cudnn_attention(Device&);
 // `shared_per_block`: bytes of shared memory that a block of the device may have.
 std::unique_ptr<AttentionKernel> make_flash_attention(size_t shared_per_block);
 std::unique_ptr<AttentionKernel> make_simt_attention(size_t shared_per_block);
-// Returns a clause that says why a kernel that needs so many bytes cannot run; empty if it can.
+// Returns why a kernel that needs `needed` bytes of shared memory in a block cannot run, as a clause; empty if it can.
 std::string lack_of_shared_memory(size_t needed, size_t shared_per_block);
-// Adds backward passes in tiles to an implementation, for calls of which it supports only parts. A tile has as many
-// tokens as keep the score gradients of a head of keys below the limit.
+// Wraps an implementation such that it runs the backward pass of calls that are too large for it in tiles. A tile has
+// as many tokens as keep the score gradient of one kv head below `score_gradient_limit` bytes (tile_tokens()).
 std::unique_ptr<AttentionKernel> make_tiled_backward(std::unique_ptr<AttentionKernel>, CudaOps&,
                                                      size_t score_gradient_limit = kScoreGradientLimit);
 

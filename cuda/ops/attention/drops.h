@@ -12,7 +12,7 @@
 namespace fp::cuda {
 
 // Dropout parameters of a call, passed to kernels by value.
-struct Drops {
+struct AttentionDropout {
   Dropout dropout;  // p = 0: off
   float p = 0, kept_factor = 1;
   int64_t first_head = 0;
@@ -27,7 +27,8 @@ constexpr int kKeptWords = (Keys + 31) / 32;
 // Draws the mask of `Queries` queries from position p on and `Keys` keys from position n on: query i keeps key j when
 // bit j % 32 of bits[i * kKeptWords<Keys> + j / 32] is set.
 template <int Queries, int Keys, int Threads>
-__device__ __forceinline__ void draw_kept(uint32_t* bits, const Drops& d, int sample, int head, int p, int n) {
+__device__ __forceinline__ void draw_kept(uint32_t* bits, const AttentionDropout& d, int sample, int head, int p,
+                                          int n) {
   const Philox::Key key = dropout_key(d.dropout, static_cast<uint32_t>(d.first_head + head));
   const auto low = static_cast<uint32_t>(d.sample_ids[2 * sample]);
   const auto high = static_cast<uint32_t>(d.sample_ids[2 * sample + 1]);

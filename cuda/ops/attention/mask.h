@@ -12,11 +12,11 @@
 
 namespace fp::cuda {
 
-// Earliest and latest document start of kStretch queries.
+// Earliest and latest document start of kStartsPerBlock queries.
 struct Starts {
   int32_t earliest, latest;
 };
-constexpr int kStretch = 16;
+constexpr int kStartsPerBlock = 16;
 
 // Mask parameters of a call, passed to kernels by value.
 struct Mask {
@@ -26,7 +26,7 @@ struct Mask {
   int64_t first_head = 0, head_step = 0;        // for the vertical blocks
   const int32_t* doc_start = nullptr;           // [B, queries], or null
   const Starts* starts = nullptr;               // [B, stretches()], or null when doc_start is
-  int stretches() const { return (queries + kStretch - 1) / kStretch; }
+  int stretches() const { return (queries + kStartsPerBlock - 1) / kStartsPerBlock; }
 };
 
 enum class Visibility { none, some, all };
@@ -54,7 +54,9 @@ class HeadMask {
   __device__ __forceinline__ HeadMask(const Mask& m, int sample, int head)
       : m_(m),
         doc_start_(m.doc_start == nullptr ? nullptr : m.doc_start + int64_t{sample} * m.queries),
-        starts_(m.starts == nullptr ? nullptr : m.starts + int64_t{sample} * ((m.queries + kStretch - 1) / kStretch)) {
+        starts_(m.starts == nullptr
+                    ? nullptr
+                    : m.starts + int64_t{sample} * ((m.queries + kStartsPerBlock - 1) / kStartsPerBlock)) {
     if (m.block > 0) shift_ = static_cast<int>(((m.first_head + head) * m.head_step + 1) % m.stride);
   }
 
@@ -76,8 +78,8 @@ class HeadMask {
     Queries q{m_.q_offset + first, m_.q_offset + last, window_start(m_.q_offset + first),
               window_start(m_.q_offset + last)};
     if (doc_start_ == nullptr || last < first) return q;
-    Starts all = starts_[first / kStretch];
-    for (int s = first / kStretch + 1; s <= last / kStretch; ++s) {
+    Starts all = starts_[first / kStartsPerBlock];
+    for (int s = first / kStartsPerBlock + 1; s <= last / kStartsPerBlock; ++s) {
       if (starts_[s].earliest < all.earliest) all.earliest = starts_[s].earliest;
       if (starts_[s].latest > all.latest) all.latest = starts_[s].latest;
     }

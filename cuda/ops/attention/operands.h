@@ -24,7 +24,7 @@ struct Operands {
   float scale = 1;
   bool aligned = false;  // every row of every head begins at a multiple of 16 bytes
   Mask mask;
-  Drops drops;
+  AttentionDropout drops;
 
   // Stride between tokens, in elements.
   __device__ int q_step() const { return heads * head_dim; }

@@ -15,7 +15,8 @@ constexpr int kThreads = 256, kRowLanes = 8;
 __global__ void document_bounds(Starts* starts, const int32_t* doc_start, int batch, int queries, int stretches) {
   const int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
   if (i >= batch * stretches) return;
-  const int first = i % stretches * kStretch, end = first + kStretch < queries ? first + kStretch : queries;
+  const int first = i % stretches * kStartsPerBlock,
+            end = first + kStartsPerBlock < queries ? first + kStartsPerBlock : queries;
   const int32_t* row = doc_start + int64_t{i / stretches} * queries;
   Starts all{row[first], row[first]};
   for (int j = first + 1; j < end; ++j) {
@@ -75,7 +76,7 @@ Mask make_mask(const AttentionCall& c) {
 
 size_t starts_bytes(const AttentionCall& c) {
   if (!c.doc_start) return 0;
-  const size_t stretches = static_cast<size_t>((c.queries() + kStretch - 1) / kStretch);
+  const size_t stretches = static_cast<size_t>((c.queries() + kStartsPerBlock - 1) / kStartsPerBlock);
   return (static_cast<size_t>(c.batch()) * stretches * sizeof(Starts) + 255) / 256 * 256;
 }
 

@@ -31,8 +31,8 @@ class MpiEngine {
 
   // Advances all operations in flight, without waiting.
   void progress();
-  // Advances all operations until done() returns true. Soon gives up the core in between, as there may be more ranks
-  // than cores, or other programs.
+  // Advances all operations until done() returns true. After a short time it yields the core between two polls, as
+  // there may be more ranks than cores, or other programs.
   void wait_until(const std::function<bool()>& done);
 
  private:

@@ -86,7 +86,7 @@ void check_profiles(const ClusterSpec& s, Checker& check) {
     const NodeProfile& p = s.profiles[i];
     const std::string path = item("profiles", i);
     check.require(i == 0 || p.ranks > s.profiles[i - 1].ranks, {path + ".ranks", path},
-                  fmt::format("{}.ranks = {} is not over that of the profile before it", path, p.ranks));
+                  fmt::format("{}.ranks = {} must be greater than in the profile before it", path, p.ranks));
     check.require(p.ranks <= s.ranks_per_node, {path + ".ranks", path, "ranks_per_node"},
                   fmt::format("{}.ranks = {} is over ranks_per_node = {}", path, p.ranks, s.ranks_per_node));
     check_products(p, path, check);

@@ -75,10 +75,10 @@ struct ClusterSpec {
   double host_memory_gib = 0;  // per node
   double headroom = 0.05;      // fraction of memory_gib and host_memory_gib that plans leave free
   bool overlaps = true;        // communication proceeds while a rank computes
-  double slower_beside_communication = 0.08;  // fraction by which products take longer while it does
+  double slower_beside_communication = 0.08;  // fraction by which matrix products take longer during communication
   double copy_gb_per_s = 0;                   // within a device, read plus written
   double host_gb_per_s = 0;                   // between a device and its host, in each direction while both are in use
-  double host_update_gb_per_s = 0;  // that a rank's part of the host's cores reads and writes in an optimizer's update
+  double host_update_gb_per_s = 0;  // read plus written by one rank's part of the host's cores in an optimizer update
   double disk_gb_per_s = 0;         // write rate per node
   std::vector<NodeProfile> profiles;
 

@@ -128,8 +128,8 @@ class ValidationSampler : public Sampler {
   // [first, first + n) must lie in [0, size()).
   void fill(uint64_t first, int64_t n, Batch& batch) const override;
   int64_t stride() const { return stride_; }
-  // The target at a position of a sample. Passages are consecutive pieces of text, numbered below passages(): the
-  // samples, or where these overlap seq_len tokens each, from the beginning of a dataset on.
+  // The target at a position of a sample. Passages are consecutive pieces of text, numbered from 0 to passages() - 1:
+  // the samples or, where samples overlap, pieces of seq_len tokens from the beginning of a dataset on.
   struct Target {
     int64_t passage = 0, offset = 0;  // offset: in the stream of the dataset, or in the document
   };

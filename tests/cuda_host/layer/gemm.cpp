@@ -61,7 +61,7 @@ void check_memory(const GemmCall& g) {
 struct Gemm::State {};
 Gemm::Gemm(Device&) {}
 Gemm::~Gemm() = default;
-bool Gemm::takes(const GemmCall&) const { return true; }
+bool Gemm::supports(const GemmCall&) const { return true; }
 size_t Gemm::own_bytes() { return 0; }
 
 void Gemm::run(const GemmCall& g) {
