@@ -9,6 +9,7 @@
 #include "dryrun/dry_rig.h"
 #include "dryrun/memory_watch.h"
 #include "dryrun/setup.h"
+#include "exec/replicas.h"
 #include "model/decoder.h"
 #include "sharding/arrange.h"
 
@@ -36,6 +37,8 @@ class DryRank {
     p.parameters = rig_.model.table().logical_parameters();
     rig_.arena.enter({"initialization"});
     rig_.model.params().refresh_weights(ops_);
+    // State in host memory is compared by pieces on the device, which may be all that lies there in a small model.
+    if (spec_.memory.offload.optimizer == Offload::host) check_replicas(rig_.model, ops_);
     run_passes(p);
     run_update(p);
     run_evaluation();

@@ -85,7 +85,6 @@ Model::Model(const ModelSection& section, const ModelOptions& options, Ops& ops,
     require_separate_copies(section, table_, options.held, block);
   FP_CHECK(!params_->weights_on_host() || (options.offload_optimizer && options.optimizer),
            "weights in host memory without the optimizer's state there");
-  FP_CHECK(!options.offload_activations || host != nullptr, "activations in host memory without an arena there");
   if (options.offload_activations) env_.host = host;
   if (host != nullptr) {
     arena.guard(ops.copies());

@@ -20,6 +20,7 @@ void OffloadedTensor::wait() {
 void OffloadedTensor::send(const ModelEnv& env) {
   env_ = &env;
   wait();
+  FP_CHECK(env.host != nullptr, "an activation moves to host memory without an arena there");
   if (!host_) host_ = env.host->alloc(device_->dtype, device_->shape);
   copy_ = env.ops->copies().start(host_, device_);
   expected_ = false;

@@ -128,7 +128,9 @@ bool Trainer::accept(const LossSums& sums, const GradientNorm& g) {
 // Computes the gradients of the step a second time, which must give the same bits.
 LossSums Trainer::repeated(const LossSums& first) {
   const Executor::GradientChecksums before = executor_->gradient_checksums();
+  const int64_t sent_before = sent_bytes(groups_.record->traffic());
   const LossSums second = executor_->accumulate(batches_);
+  sent_again_ = sent_bytes(groups_.record->traffic()) - sent_before;
   const Executor::GradientChecksums after = executor_->gradient_checksums();
   const bool own = std::bit_cast<uint64_t>(first.loss) == std::bit_cast<uint64_t>(second.loss) &&
                    before.contributed == after.contributed;
@@ -178,6 +180,7 @@ StepMetrics Trainer::run_step() {
   load_batches();
   groups_.record->enter_phase("step", at_.step);
   LossSums sums = executor_->accumulate(batches_);
+  sent_again_ = 0;
   if (spec_.train.check_repeats > 0 && (at_.step + 1) % spec_.train.check_repeats == 0) sums = repeated(sums);
   StepMetrics m;
   const GradientNorm g = gradient_norm(sums, m);
@@ -223,7 +226,7 @@ StepMetrics Trainer::run_step() {
   constexpr size_t kRemembered = 1000;
   if (step_ms_.size() < kRemembered) step_ms_.push_back(m.step_ms);
   const TrafficTable traffic = groups_.record->traffic();
-  sent_ = sent_bytes(traffic);
+  sent_ = sent_bytes(traffic) - sent_again_;
   for (const auto& [key, sent] : traffic)
     if (key.second != CommKind::host && key.second != CommKind::recv)
       m.sent_bytes[fmt::format("{}.{}", key.first, name_of(key.second))] = sent.bytes;

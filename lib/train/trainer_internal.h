@@ -118,7 +118,8 @@ class Trainer {
   std::optional<MemoryWatch> memory_;
   double gemm_rate_ = 0, flops_per_token_ = 0;
   std::vector<double> step_ms_;  // of the first 1000 steps of this start
-  int64_t sent_ = 0;             // bytes, in the last step
+  int64_t sent_again_ = 0;       // bytes, when the last step was computed again (train.check_repeats)
+  int64_t sent_ = 0;             // bytes, in the last step without that
   Clock::time_point started_ = Clock::now();
   double elapsed_before_ = 0;
   std::optional<SlurmJob> job_;  // set on rank 0 only, like job_clock_

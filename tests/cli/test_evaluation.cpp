@@ -94,6 +94,15 @@ TEST_CASE("a run with chunks and all in host memory is evaluated, and its model 
   CHECK(text.code == 0);
 }
 
+TEST_CASE("a run offloads activations although its only layer keeps its input on the device", "[cli]") {
+  const Workspace w;
+  const Outcome o = run(w.train(w.spec("llama", "fp32"), "r",
+                                {"--set", "train.steps=2", "--set", "model.layers=1", "--set", "memory.recompute=full",
+                                 "--set", "memory.offload.activations=host"}));
+  CAPTURE(o.output);
+  CHECK(o.code == 0);
+}
+
 TEST_CASE("eval measures recall and the loss by position of a checkpoint", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("llama", "fp32");

@@ -158,7 +158,7 @@ TEST_CASE("evaluation and repeated gradients work with weights in host memory", 
       for (const LossSums& s : sums) seen.push_back(s.loss);
       seen.insert(seen.end(), rows.begin(), rows.end());
       seen.push_back(same ? 1 : 0);
-      for (const int32_t mark : marks.held) seen.push_back(mark);
+      for (const int32_t mark : marks.reduced) seen.push_back(mark);
     };
     run_mesh(m, p);
     return seen;

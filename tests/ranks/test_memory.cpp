@@ -90,3 +90,38 @@ TEST_CASE("an update that needs most memory, and sums the state for a save, has 
     }
   }
 }
+
+// What one rank has to itself is missing on the other: the last stage recomputes its only layer from an input that
+// stays.
+TEST_CASE("ranks that have nothing to offload train beside others that have", "[ranks]") {
+  const RanksWorkspace place;
+  Layout two;
+  two.pipeline = 2;
+  two.recompute = "full";
+  expect_success(
+      place.train(place.spec("llama"), "pipeline", two,
+                  {"--set", "model.layers=2", "--set", "train.steps=2", "--set", "memory.offload.activations=host"}));
+}
+
+TEST_CASE("comparing replicas of state in host memory takes no more device memory than predicted", "[ranks]") {
+  const RanksWorkspace place;
+  Layout two;
+  two.data = 2;
+  expect_success(place.train(place.spec("llama"), "data", two,
+                             {"--set", "model.layers=1", "--set", "train.steps=2", "--set", "data.seq_len=4", "--set",
+                              "train.micro_batch=1", "--set", "memory.loss_chunk_tokens=16", "--set",
+                              "memory.offload.optimizer=host", "--set", "memory.offload.device_share=0"}));
+}
+
+TEST_CASE("a step that is computed twice counts once in the comparison with the forecast", "[ranks]") {
+  const RanksWorkspace place;
+  Layout two;
+  two.data = 2;
+  const Outcome o =
+      run(place.train(place.spec("llama"), "twice", two, {"--set", "train.steps=2", "--set", "train.check_repeats=1"}));
+  CAPTURE(o.output);
+  REQUIRE(o.code == 0);
+  const size_t row = o.output.find("sent in a step, MiB");
+  REQUIRE(row != std::string::npos);
+  CHECK_THAT(o.output.substr(row, o.output.find('\n', row) - row), Catch::Contains("+0.0 %"));
+}
