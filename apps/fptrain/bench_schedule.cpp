@@ -126,6 +126,10 @@ ExitCode bench_schedule(ScheduleBenchArguments a) {
         fmt::format("--stages {} on {} ranks; leave it out, or run without mpirun: stages are threads then",
                     fmt::join(a.stages, ","), launched.size));
   const std::vector<ScheduleRequest> requests = requests_of(a);
+  if (std::error_code failed; launched.rank == 0 && !a.svg.empty()) {
+    std::filesystem::create_directories(a.svg, failed);
+    if (failed) throw ConfigError(fmt::format("--svg {}: cannot be created: {}", a.svg, failed.message()));
+  }
   const auto report = [&](const std::vector<MeasuredSchedule>& all) {
     if (a.json)
       fmt::print("{}\n", to_json(a, processes, all).dump());
@@ -174,7 +178,7 @@ void add_bench_schedule(cli::App& bench, CommandResult& result) {
                    "duration of F, B or W of half of a rank's part of the model: of a stage if a rank has two; twice "
                    "that if it has one")
       ->capture_default_str()
-      ->check(cli::PositiveNumber);
+      ->check(cli::Range(1e-6, 1e6));
   command->add_option("--repeat", a->repeat, "number of rounds, of which the median is reported")
       ->capture_default_str()
       ->check(cli::PositiveNumber);

@@ -44,13 +44,15 @@ void add_data_key_values(cli::App& data) {
   };
   auto flags = std::make_shared<Flags>();
   KeyValueCorpusOptions& o = flags->options;
-  cli::App* command = data.add_subcommand(
-      "key-values", "Write a corpus that teaches recall: a text with key-value pairs, which are asked for at its end");
+  cli::App* command =
+      data.add_subcommand("key-values", "Write a corpus that teaches recall: texts in which key-value pairs recur");
   add_dataset_options(*command, flags->filler);
   command->add_option("--out", o.out, "Folder to create, with the tokenizer of DATASET")->required();
   command
-      ->add_option("--lengths", o.lengths,
-                   "Tokens of the documents, such as 256,512,1024: each sample has documents of one of them")
+      ->add_option(
+          "--lengths", o.lengths,
+          "Tokens of the documents, such as 256,512,1024: each sample has documents of one of them. Each is over "
+          "64 and divides the greatest")
       ->required()
       ->delimiter(',');
   command->add_option("--samples", o.samples, "Samples, each as long as the greatest length")->required();

@@ -199,7 +199,9 @@ void print_manifest(const Manifest& m) {
   if (m.documents == Manifest::kJsonLines || m.kind != DataKind::text)
     fmt::print("documents   one for each JSON line{}\n", m.kind == DataKind::preferences ? " and answer" : "");
   else
-    fmt::print("documents   by {} (--documents)\n", printable(m.documents));
+    fmt::print("documents   {}\n", m.documents.starts_with("as in ")
+                                       ? printable(m.documents)
+                                       : fmt::format("by {} (--documents)", printable(m.documents)));
   fmt::print("tokenizer   {} ids, end of text {}, highest id used {}, hash {}\n", m.vocab_size, m.eot, m.highest_id,
              shown(m.tokenizer.xxh3));
   print_split(m, Split::train);

@@ -188,6 +188,11 @@ void run_eval(const EvalArguments& a) {
   }();
   if (!a.svg.empty()) draw_positions(r, loaded.source().step(), a.svg);
   print_result(r, loaded.source().step(), stride, a.json);
+  if (!std::isfinite(r.loss))
+    throw DataError(
+        fmt::format("{}: the loss is {}: its weights are not those of a working model (`fptrain checkpoint "
+                    "inspect` shows values that are not finite)",
+                    loaded.source().path().string(), r.loss));
   if (compared && !r.comparison)
     throw DataError(
         fmt::format("--compare {}: no token of the held-out text is at positions of both ranges, because no "

@@ -154,7 +154,7 @@ void add_generate_command(cli::App& app, CommandResult&) {
       ->check(cli::NonNegativeNumber);
   command->add_option("--precision", a->precision, "default: as in training")->check(cli::IsMember({"bf16", "fp32"}));
   command->add_option("--device", a->device)->capture_default_str()->check(cli::IsMember(kDevices));
-  command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);
+  command->add_option("--threads", a->threads, "0: all cores")->check(cli::Range(0, 4096));
   command->add_flag("--ignore-eot", a->ignore_eot, "continue after end-of-text and the model's own end tokens");
   command->add_option("--stop", a->stops, "special token that ends the text, such as <|end|>; repeatable");
   a->hdf5.add_to(*command);

@@ -24,14 +24,15 @@ struct ScheduleArguments {
 };
 
 Costs costs_of_times(const std::vector<double>& times) {
+  constexpr double kLongest = 1e12;
   const bool legal = times.size() == 4 && *std::min_element(times.begin(), times.end()) >= 0 &&
-                     std::all_of(times.begin(), times.end(), [](double t) { return std::isfinite(t); }) &&
+                     std::all_of(times.begin(), times.end(), [](double t) { return t <= kLongest; }) &&
                      times[0] + times[1] + times[2] > 0;
   if (!legal)
-    throw ConfigError(
-        fmt::format("--costs {}: use four times of a chunk, not negative: forward, backward to the input, "
-                    "backward to the weights, hop between ranks, such as 1,1,1,0",
-                    fmt::join(times, ",")));
+    throw ConfigError(fmt::format(
+        "--costs {}: use four times of a chunk, not negative and at most 1e12: forward, backward to the input, "
+        "backward to the weights, hop between ranks, such as 1,1,1,0",
+        fmt::join(times, ",")));
   return {.each = {times[0], times[1], times[2]}, .by_stage = {}, .hop = times[3]};
 }
 

@@ -2,15 +2,19 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include "base/log.h"
+#include "base/shown.h"
 #include "config/yaml/problems.h"
 
 namespace fp::cli {
@@ -18,12 +22,6 @@ namespace fp::cli {
 Validator::Validator(const CLI::Validator& validator) : validator_(std::make_shared<const CLI::Validator>(validator)) {}
 
 IsMember::IsMember(const std::vector<std::string>& values) : Validator(CLI::IsMember(values)) {}
-
-template <class T>
-Range::Range(T least, T most) : Validator(CLI::Range(least, most)) {}
-template Range::Range(int, int);
-template Range::Range(uint64_t, uint64_t);
-template Range::Range(double, double);
 
 namespace {
 // CLI11's own validators name the largest double, of 309 digits, as the limit.
@@ -38,14 +36,69 @@ CLI::Validator number(const std::string& name, const std::string& limit, Legal l
       },
       name);
 }
+
+// CLI11's own range lets NaN pass.
+CLI::Validator range_of(double least, double most) {
+  return number(fmt::format("in [{} - {}]", least, most), fmt::format("from {} to {}", least, most),
+                [=](double x) { return x >= least && x <= most; });
+}
+template <class T>
+CLI::Validator range_of(T least, T most) {
+  return CLI::Range(least, most);
+}
+
+// Every option has the check of its type, which CLI11 converts leniently: -1 to the largest unsigned number, 010 to 8,
+// and an empty word to 0.
+constexpr const char* kCheckOfType = "type";
+constexpr const char* kNoDescription = "";  // the help shows none
+
+template <class T>
+CLI::Validator check_of_type() {
+  if constexpr (std::is_integral_v<T>) {
+    return {[](const std::string& text) {
+              T value{};
+              const char* const end = text.data() + text.size();
+              const auto [stop, error] = std::from_chars(text.data(), end, value);
+              return error == std::errc() && stop == end
+                         ? std::string()
+                         : fmt::format("must be a whole number from {} to {}, not '{}'", std::numeric_limits<T>::min(),
+                                       std::numeric_limits<T>::max(), shown(text));
+            },
+            kNoDescription, kCheckOfType};
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return number(kNoDescription, "that is finite", [](double) { return true; }).name(kCheckOfType);
+  } else {
+    return {[](const std::string& text) { return std::string(text.empty() ? "must not be an empty path" : ""); },
+            kNoDescription, kCheckOfType};
+  }
+}
+
+template <class T>
+struct ElementOf {
+  using type = T;
+};
+template <class T>
+struct ElementOf<std::vector<T>> {
+  using type = T;
+};
+
 }  // namespace
+
+template <class T>
+Range::Range(T least, T most) : Validator(range_of(least, most)) {}
+template Range::Range(int, int);
+template Range::Range(uint64_t, uint64_t);
+template Range::Range(double, double);
 
 const Validator PositiveNumber{number("POSITIVE", "above 0", [](double x) { return x > 0; })},
     NonNegativeNumber{number("NONNEGATIVE", "of 0 or more", [](double x) { return x >= 0; })};
 
 Option* Option::required() { return option_.required(), this; }
 Option* Option::check(const Validator& v) { return option_.check(v.get()), this; }
-Option* Option::as_size() { return option_.transform(CLI::AsSizeValue(true)), this; }
+Option* Option::as_size() {
+  option_.get_validator(kCheckOfType)->active(false);
+  return option_.transform(CLI::AsSizeValue(true)), this;
+}
 Option* Option::capture_default_str() { return option_.capture_default_str(), this; }
 Option* Option::excludes(Option* other) { return option_.excludes(&other->option_), this; }
 Option* Option::excludes(const std::string& name) { return option_.excludes(name), this; }
@@ -68,7 +121,10 @@ Option* App::keep(CLI::Option* option) { return &options_.emplace_back(*option);
 
 template <class T>
 Option* App::add_option(const std::string& name, T& variable, const std::string& description) {
-  return keep(app_->add_option(name, variable, description));
+  CLI::Option* const option = app_->add_option(name, variable, description);
+  using Element = typename ElementOf<T>::type;
+  if constexpr (!std::is_same_v<Element, std::string>) option->check(check_of_type<Element>());
+  return keep(option);
 }
 #define FP_OPTION_OF(...) template Option* App::add_option(const std::string&, __VA_ARGS__&, const std::string&)
 FP_OPTION_OF(int);

@@ -71,7 +71,7 @@ class App {
 
   App* add_subcommand(const std::string& name, const std::string& description);
   // Adds an option for one of the types that command_line.cpp instantiates. parse() stores the value in `variable`,
-  // which must live until then.
+  // which must live until then. Numbers must be finite decimal numbers in the range of their type, and paths not empty.
   template <class T>
   Option* add_option(const std::string& name, T& variable, const std::string& description = "");
   Option* add_flag(const std::string& name, bool& variable, const std::string& description = "");

@@ -66,8 +66,9 @@ int main(int argc, char** argv) {
       if (!of_ranks.contains(command->get_name()))
         command->preparse_callback([command](size_t) { fp::require_one_rank(command->get_name()); });
     app.parse(argc, argv);
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    if (std::fflush(stdout) != 0)
       throw fp::DataError(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+    if (std::ferror(stdout) != 0) throw fp::DataError("cannot write to standard output: an earlier write failed");
     return static_cast<int>(result.code);
   } catch (const fp::cli::Ended& e) {
     if (e.is_mistake) wait_for_rank_0();

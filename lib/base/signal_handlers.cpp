@@ -31,6 +31,8 @@ SignalHandlers::SignalHandlers(void (*handler)(int), const sigset_t& blocked) {
   action.sa_mask = blocked;
   for (size_t i = 0; i < kStopSignals.size(); ++i)
     FP_CHECK(::sigaction(kStopSignals[i], &action, &former_[i]) == 0, "sigaction {}: errno {}", kStopSignals[i], errno);
+  for (size_t i = 0; i < kStopSignals.size(); ++i)
+    if (kStopSignals[i] == SIGHUP && former_[i].sa_handler == SIG_IGN) ::sigaction(SIGHUP, &former_[i], nullptr);
 }
 
 SignalHandlers::~SignalHandlers() {

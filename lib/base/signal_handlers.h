@@ -1,4 +1,5 @@
-// Handlers for the signals by which users and launchers stop a run: SIGINT, SIGTERM, SIGUSR1.
+// Handlers for the signals by which users and launchers stop a run: SIGINT, SIGTERM, SIGUSR1, and SIGHUP, which a
+// process gets whose terminal is closed.
 #pragma once
 
 #include <signal.h>
@@ -9,10 +10,11 @@
 
 namespace fp {
 
-constexpr std::array<int, 3> kStopSignals{SIGINT, SIGTERM, SIGUSR1};
+constexpr std::array<int, 4> kStopSignals{SIGINT, SIGTERM, SIGUSR1, SIGHUP};
 
 // Installs `handler` for these signals and restores the former handlers on destruction. Interrupted system calls are
-// restarted (SA_RESTART). `blocked`: signals that are blocked while the handler runs.
+// restarted (SA_RESTART). SIGHUP stays ignored if it was, as under nohup. `blocked`: signals that are blocked while the
+// handler runs.
 class SignalHandlers {
  public:
   SignalHandlers(void (*handler)(int), const sigset_t& blocked);

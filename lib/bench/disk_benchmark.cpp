@@ -19,17 +19,15 @@ namespace {
 
 constexpr int64_t kChunk = int64_t{8} << 20;
 
-// A temporary file, removed by the destructor.
+// A temporary file. It has no name after its creation, so that it disappears even if the process is killed.
 class ScratchFile {
  public:
   explicit ScratchFile(const std::filesystem::path& folder) : path_((folder / "fptrain-bench-XXXXXX").string()) {
     fd_ = ::mkstemp(path_.data());
     if (fd_ < 0) fail("cannot be created");
-  }
-  ~ScratchFile() {
-    ::close(fd_);
     ::unlink(path_.c_str());
   }
+  ~ScratchFile() { ::close(fd_); }
   ScratchFile(const ScratchFile&) = delete;
   ScratchFile& operator=(const ScratchFile&) = delete;
 

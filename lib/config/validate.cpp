@@ -333,6 +333,10 @@ void check_run_length(const RunSpec& spec, Checker& check) {
 
 void check_run(const RunSpec& spec, Checker& check) {
   check.require(!spec.run.name.empty(), {"run.name"}, "run.name must not be empty");
+  const std::filesystem::path folder = spec.run.name;
+  check.require(folder.is_relative() && std::ranges::find(folder, "..") == folder.end() &&
+                    std::ranges::none_of(spec.run.name, [](unsigned char c) { return c < ' '; }),
+                {"run.name"}, "run.name must name a folder in runs/, without '..' and control characters");
   check_data(spec, check);
   check_optimizer(spec.optimizer, check);
   check_schedule(spec, check);

@@ -111,7 +111,8 @@ void Search::weights(ParamId first, ParamId last) {
     if (first_ && first_->order <= id) continue;
     const Tensor w = env_->params->weight(id);
     if (any_bad(w.reshaped({w.elements()})))
-      first_ = {id, fmt::format("first non-finite tensor: parameter {} (layer {})", p.name, p.layer)};
+      first_ = {id, fmt::format("first non-finite tensor: parameter {}{}", p.name,
+                                p.layer < 0 ? "" : fmt::format(" (layer {})", p.layer))};
   }
 }
 

@@ -38,6 +38,10 @@ void LoadedModel::load(const InferenceOptions& use, Ops& ops, CountingOps& count
   options.recompute = Recompute::none;
   options.offload_activations = options.offload_weights = false;
   options.positions = std::max(use.context, use.seq_len);
+  constexpr int64_t kMostPositions = int64_t{1} << 27;
+  if (options.positions > kMostPositions)
+    throw ConfigError(
+        fmt::format("a context of {} tokens was requested; legal: up to {}", options.positions, kMostPositions));
   if (use.precision) options.compute = *use.precision;
   const int64_t trained = spec().model.max_position;
   if (spec().model.traits().learned_positions && options.positions > trained)

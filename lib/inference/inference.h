@@ -28,8 +28,9 @@ class LoadedModel {
  public:
   // `path` is anything that WeightSource opens. Reads the run spec and the tokenizer only.
   explicit LoadedModel(const std::filesystem::path&, Older = Older::refused);
-  // Allocates the memory that `use` needs and loads the weights. Throws ConfigError when the context is longer than the
-  // model's learned position embedding. Warns of a context that is longer than what the model was trained for.
+  // Allocates the memory that `use` needs and loads the weights. Throws ConfigError when the context has over 2^27
+  // positions, or more than the model's learned position embedding. Warns of a context that is longer than what the
+  // model was trained for.
   void load(const InferenceOptions& use, Ops&, CountingOps&, const Groups&);
 
   const RunSpec& spec() const { return source_.spec(); }

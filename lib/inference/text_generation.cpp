@@ -23,7 +23,6 @@ bool before(const Candidate& a, const Candidate& b) { return a.p != b.p ? a.p > 
 // Candidates with probabilities at the given temperature, ids of probability 0 left out.
 std::vector<Candidate> probabilities(std::span<const float> logits, double temperature) {
   const double top = *std::max_element(logits.begin(), logits.end());
-  FP_CHECK(std::isfinite(top), "no token has a finite logit");
   std::vector<Candidate> c;
   double sum = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
@@ -35,9 +34,23 @@ std::vector<Candidate> probabilities(std::span<const float> logits, double tempe
   return c;
 }
 
+void check_logits(std::span<const float> logits, int64_t position) {
+  bool any_finite = false;
+  for (const float x : logits) {
+    if (std::isnan(x) || x == std::numeric_limits<float>::infinity())
+      throw DataError(
+          fmt::format("the model computes a logit of {} at position {}: its weights are not those of a "
+                      "working model (`fptrain checkpoint inspect` shows values that are not finite)",
+                      x, position));
+    any_finite = any_finite || std::isfinite(x);
+  }
+  if (!any_finite) throw DataError(fmt::format("the model computes no finite logit at position {}", position));
+}
+
 }  // namespace
 
 int32_t sample_token(std::span<const float> logits, const SamplingOptions& o, int64_t position) {
+  check_logits(logits, position);
   if (o.temperature <= 0) return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   std::vector<Candidate> c = probabilities(logits, o.temperature);
   std::sort(c.begin(), c.end(), before);

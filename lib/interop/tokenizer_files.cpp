@@ -50,6 +50,8 @@ std::map<std::string, std::string> hf_tokenizer_files(const Tokenizer& tokenizer
   if (source.format == Format::tokenizer_json) config["tokenizer_class"] = "PreTrainedTokenizerFast";
   if (source.format == Format::sentencepiece) config["tokenizer_class"] = "LlamaTokenizer";
   config["clean_up_tokenization_spaces"] = false;
+  // Without this, transformers returns token_type_ids too, which the models do not take.
+  config["model_input_names"] = {"input_ids", "attention_mask"};
   name_special_tokens(source, tokenizer, config);
   if (source.format != Format::tokenizer_json) {
     config["add_bos_token"] = source.add_bos;

@@ -8,11 +8,11 @@
 
 namespace fp {
 
-// While an object of this class lives, SIGINT, SIGTERM and SIGUSR1 end the run with exit code 75: the same command
-// starts it again. Once the lifeline exists, a signal to one rank ends all ranks. Before that, each process ends by
-// itself, after a delay for the others: a launcher signals the ranks one after the other, and connections that break
-// meanwhile are not reported. A second SIGINT, half a second or more after the first, has its default effect. Other
-// handlers may be installed over these. At most one object may live at a time.
+// While an object of this class lives, SIGINT, SIGTERM, SIGUSR1 and SIGHUP end the run with exit code 75: the same
+// command starts it again. Once the lifeline exists, a signal to one rank ends all ranks. Before that, each process
+// ends by itself, after a delay for the others: a launcher signals the ranks one after the other, and connections that
+// break meanwhile are not reported. A second SIGINT, half a second or more after the first, has its default effect.
+// Other handlers may be installed over these. At most one object may live at a time.
 class EarlyStop {
  public:
   explicit EarlyStop(std::chrono::milliseconds moment = std::chrono::milliseconds(500));

@@ -231,7 +231,10 @@ History history_of(const fs::path& run_directory) {
   if (!fs::exists(file))
     throw DataError(
         fmt::format("{}: not found; name the folder of a run (run.directory, by default runs/<name>)", file.string()));
-  return read_history(file);
+  History history = read_history(file);
+  if (history.buckets().empty() && fs::file_size(file) > 0)
+    throw DataError(fmt::format("{}: has no line that is a metrics object", file.string()));
+  return history;
 }
 
 void write_page(const fs::path& run_directory, const RunFacts& facts) {

@@ -63,6 +63,8 @@ std::string_view signal_name(int signal) {
       return "SIGTERM";
     case SIGUSR1:
       return "SIGUSR1";
+    case SIGHUP:
+      return "SIGHUP";
     default:
       return "signal";
   }

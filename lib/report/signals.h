@@ -1,4 +1,4 @@
-// Stop signals: SIGINT, SIGTERM and SIGUSR1 end a run after the current step, with its state saved.
+// Stop signals: SIGINT, SIGTERM, SIGUSR1 and SIGHUP end a run after the current step, with its state saved.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace fp {
 
-// Installs handlers under which the three signals only set a flag. A second SIGINT, half a second or more after the
+// Installs handlers under which these signals only set a flag. A second SIGINT, half a second or more after the
 // first, has its default effect and ends the process at once. The destructor restores the former handlers. At most one
 // object may exist at a time.
 class StopSignals {
@@ -26,7 +26,7 @@ class StopSignals {
 int stop_signal();
 inline bool stop_requested() { return stop_signal() != 0; }
 
-// Returns "SIGINT", "SIGTERM", "SIGUSR1", or "signal".
+// Returns "SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP", or "signal".
 std::string_view signal_name(int signal);
 
 }  // namespace fp

@@ -52,6 +52,29 @@ TEST_CASE("an unknown subcommand or option is refused with the nearest known one
           "3e-4; --set takes key=value in one word: --set optimizer.lr=3e-4");
 }
 
+TEST_CASE("values of options are finite decimal numbers of their type, and paths are not empty", "[cli]") {
+  const auto refused = [](const std::vector<std::string>& arguments, const std::string& message) {
+    const Outcome o = run(fptrain(arguments));
+    CAPTURE(o.output);
+    CHECK(o.code == 2);
+    CHECK_THAT(o.output, Contains(message));
+  };
+  const auto generate = [&](const std::string& option, const std::string& value, const std::string& message) {
+    refused({"generate", "--checkpoint", "none", option, value}, message);
+  };
+  generate("--temperature", "nan", "from 0 to 100, not nan");
+  generate("--top-p", "nan", "--top-p");
+  generate("--seed", "-1", "must be a whole number from 0 to 18446744073709551615, not '-1'");
+  generate("--seed", "18446744073709551616", "not '18446744073709551616'");
+  generate("--seed", "", "not ''");
+  generate("--max-tokens", "0x5", "not '0x5'");
+  generate("--threads", "100000", "--threads");
+  refused({"data", "convert", "none", "--out", ""}, "must not be an empty path");
+  refused({"data", "key-values", "none", "--out", "x", "--lengths", "2000000000", "--samples", "1"}, "at most");
+  refused({"data", "key-values", "none", "--out", "x", "--lengths", "1024", "--samples", "9000000000000000"},
+          "at most");
+}
+
 TEST_CASE("generate logs which longrope factors it uses and why", "[cli]") {
   const Workspace w;
   const auto spec = w.spec("phi3", "fp32");

@@ -49,5 +49,8 @@ TEST_CASE("report regenerates the page of a run directory and names missing file
   const Outcome broken = shell_fptrain("report " + folder);
   CHECK(broken.code == 3);
   CHECK_THAT(broken.output, Contains("metrics.jsonl:3"));
+  std::ofstream(folder + "/metrics.jsonl") << "garbage\n";
+  CHECK(shell_fptrain("report " + folder).code == 3);
+  CHECK(std::filesystem::file_size(folder + "/report.html") > 10000);  // the good one stays
   std::filesystem::remove_all(folder);
 }

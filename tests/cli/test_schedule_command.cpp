@@ -98,6 +98,7 @@ TEST_CASE("schedule refuses impossible requests and names legal ones", "[cli]") 
   refused(of("interleaved", {"--w-pass", "--memory-cap", "9"}), "smallest that works: 11");
   refused(of("1f1b", {"--costs", "1,1,1"}), "--costs");
   refused(of("1f1b", {"--costs", "1,1,-1,0"}), "use four times of a chunk, not negative");
+  refused(of("1f1b", {"--costs", "1e308,1e308,1e308,1"}), "at most 1e12");
   refused(of("1f1b", {"--json", "--csv"}), "excludes");
   refused(of("1f1b", {"--file", "x.csv"}), "excludes");
 }

@@ -2,9 +2,21 @@
 #include <limits>
 #include <set>
 
+#include "base/error.h"
 #include "inference/text_generation.h"
 
 using namespace fp;
+
+TEST_CASE("logits of a broken model are refused with their position") {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  for (const double temperature : {0.0, 1.0}) {
+    SamplingOptions o;
+    o.temperature = temperature;
+    for (const std::vector<float>& logits : {std::vector<float>{1, nan, 0}, {nan, nan}, {0, infinity}, {-infinity}})
+      CHECK_THROWS_AS(sample_token(logits, o, 7), DataError);
+    CHECK(sample_token(std::vector<float>{-infinity, 3}, o, 7) == 1);
+  }
+}
 
 TEST_CASE("sampling follows temperature, top-k and top-p", "[train]") {
   const float inf = std::numeric_limits<float>::infinity();

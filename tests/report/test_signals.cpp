@@ -31,7 +31,7 @@ int status_of_child(const std::function<int()>& body) {
 }  // namespace
 
 TEST_CASE("each stop signal is recorded and the process continues") {
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) {
     const int status = status_of_child([&] {
       const StopSignals signals;
       if (stop_requested()) return 1;
@@ -44,6 +44,18 @@ TEST_CASE("each stop signal is recorded and the process continues") {
   CHECK(signal_name(SIGINT) == "SIGINT");
   CHECK(signal_name(SIGTERM) == "SIGTERM");
   CHECK(signal_name(SIGUSR1) == "SIGUSR1");
+  CHECK(signal_name(SIGHUP) == "SIGHUP");
+}
+
+TEST_CASE("an ignored SIGHUP stays ignored, as under nohup") {
+  const int status = status_of_child([] {
+    ::signal(SIGHUP, SIG_IGN);
+    const StopSignals signals;
+    ::raise(SIGHUP);
+    return stop_requested() ? 1 : 0;
+  });
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
 }
 
 TEST_CASE("a second SIGINT ends the process but one delivered twice at once does not") {

@@ -67,6 +67,9 @@ ConvertResult convert(const ConvertOptions& given) {
   ConvertOptions options = given;
   options.out = absolute_target(given.out);
   check_target(options);
+  std::error_code unknown;
+  if (fs::equivalent(options.source.path, options.out, unknown) || absolute_target(options.source.path) == options.out)
+    throw ConfigError(fmt::format("--out {}: is the dataset to convert; choose another name", options.out.string()));
   const auto source = open_dataset(options.source, options.split);
   if (!source) throw ConfigError(fmt::format("{}: has no validation split", options.source.path));
   if (source->has_loss_mask() || source->documents_per_sample() > 1)

@@ -17,10 +17,17 @@ namespace fs = std::filesystem;
 // Streams of KeyValueSeed.
 constexpr uint32_t kDocuments = 1, kLengths = 2;
 
+constexpr int64_t kGreatestLength = int64_t{1} << 30, kMaxTokens = int64_t{1} << 44;
+
 void check(const KeyValueCorpusOptions& o) {
   if (o.samples < 1) throw ConfigError(fmt::format("--samples {}: legal: 1 or more", o.samples));
   if (o.lengths.empty()) throw ConfigError("--lengths: name at least one length");
   const int64_t greatest = *std::max_element(o.lengths.begin(), o.lengths.end());
+  if (greatest > kGreatestLength)
+    throw ConfigError(fmt::format("--lengths {}: legal: at most {} tokens", greatest, kGreatestLength));
+  if (o.samples > kMaxTokens / std::max<int64_t>(greatest, 1))
+    throw ConfigError(fmt::format("--samples {}: of {} tokens each; legal: at most {} tokens in all", o.samples,
+                                  greatest, kMaxTokens));
   for (const int64_t length : o.lengths) {
     if (length <= KeyValueTexts::kShortestDocument)
       throw ConfigError(
