@@ -37,18 +37,8 @@ CLI::Validator number(const std::string& name, const std::string& limit, Legal l
       name);
 }
 
-// CLI11's own range lets NaN pass.
-CLI::Validator range_of(double least, double most) {
-  return number(fmt::format("in [{} - {}]", least, most), fmt::format("from {} to {}", least, most),
-                [=](double x) { return x >= least && x <= most; });
-}
-template <class T>
-CLI::Validator range_of(T least, T most) {
-  return CLI::Range(least, most);
-}
-
 // Every option has the check of its type, which CLI11 converts leniently: -1 to the largest unsigned number, 010 to 8,
-// and an empty word to 0.
+// an empty word to 0, and NaN to a number in any range.
 constexpr const char* kCheckOfType = "type";
 constexpr const char* kNoDescription = "";  // the help shows none
 
@@ -85,7 +75,7 @@ struct ElementOf<std::vector<T>> {
 }  // namespace
 
 template <class T>
-Range::Range(T least, T most) : Validator(range_of(least, most)) {}
+Range::Range(T least, T most) : Validator(CLI::Range(least, most)) {}
 template Range::Range(int, int);
 template Range::Range(uint64_t, uint64_t);
 template Range::Range(double, double);

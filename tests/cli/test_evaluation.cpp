@@ -97,7 +97,7 @@ TEST_CASE("a run with chunks and all in host memory is evaluated, and its model 
 TEST_CASE("a run offloads activations although its only layer keeps its input on the device", "[cli]") {
   const Workspace w;
   const Outcome o = run(w.train(w.spec("llama", "fp32"), "r",
-                                {"--set", "train.steps=2", "--set", "model.layers=1", "--set", "memory.recompute=full",
+                                {"--set", "train.steps=4", "--set", "model.layers=1", "--set", "memory.recompute=full",
                                  "--set", "memory.offload.activations=host"}));
   CAPTURE(o.output);
   CHECK(o.code == 0);

@@ -62,7 +62,7 @@ TEST_CASE("values of options are finite decimal numbers of their type, and paths
   const auto generate = [&](const std::string& option, const std::string& value, const std::string& message) {
     refused({"generate", "--checkpoint", "none", option, value}, message);
   };
-  generate("--temperature", "nan", "from 0 to 100, not nan");
+  generate("--temperature", "nan", "must be a number that is finite, not nan");
   generate("--top-p", "nan", "--top-p");
   generate("--seed", "-1", "must be a whole number from 0 to 18446744073709551615, not '-1'");
   generate("--seed", "18446744073709551616", "not '18446744073709551616'");

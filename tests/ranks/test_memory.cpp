@@ -100,7 +100,7 @@ TEST_CASE("ranks that have nothing to offload train beside others that have", "[
   two.recompute = "full";
   expect_success(
       place.train(place.spec("llama"), "pipeline", two,
-                  {"--set", "model.layers=2", "--set", "train.steps=2", "--set", "memory.offload.activations=host"}));
+                  {"--set", "model.layers=2", "--set", "train.steps=4", "--set", "memory.offload.activations=host"}));
 }
 
 TEST_CASE("comparing replicas of state in host memory takes no more device memory than predicted", "[ranks]") {
@@ -108,7 +108,7 @@ TEST_CASE("comparing replicas of state in host memory takes no more device memor
   Layout two;
   two.data = 2;
   expect_success(place.train(place.spec("llama"), "data", two,
-                             {"--set", "model.layers=1", "--set", "train.steps=2", "--set", "data.seq_len=4", "--set",
+                             {"--set", "model.layers=1", "--set", "train.steps=4", "--set", "data.seq_len=4", "--set",
                               "train.micro_batch=1", "--set", "memory.loss_chunk_tokens=16", "--set",
                               "memory.offload.optimizer=host", "--set", "memory.offload.device_share=0"}));
 }
@@ -118,7 +118,7 @@ TEST_CASE("a step that is computed twice counts once in the comparison with the 
   Layout two;
   two.data = 2;
   const Outcome o =
-      run(place.train(place.spec("llama"), "twice", two, {"--set", "train.steps=2", "--set", "train.check_repeats=1"}));
+      run(place.train(place.spec("llama"), "twice", two, {"--set", "train.steps=4", "--set", "train.check_repeats=1"}));
   CAPTURE(o.output);
   REQUIRE(o.code == 0);
   const size_t row = o.output.find("sent in a step, MiB");

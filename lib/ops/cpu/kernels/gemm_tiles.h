@@ -1,9 +1,9 @@
 // The product kernel on AMX tiles: 32 rows and 32 columns of c at a time. The words of a tile of b are in the order in
 // which vectors have them too; tiles of a are 16 rows of 16 words.
 //
-// Of the depth of a block, as much at a time is multiplied as leaves a panel of b in the first-level cache, for kGroup
-// rows, whose sums stay there as well. A sum still depends only on the order of k: it goes on where the last piece left
-// it.
+// The kernel multiplies part of the depth of a block at a time, so little that a panel of b stays in the first-level
+// cache, for kGroup rows, whose sums stay there as well. A sum still depends only on the order of k: it goes on where
+// the last part left it.
 #pragma once
 
 #include "ops/cpu/kernels/gemm_destination.h"
