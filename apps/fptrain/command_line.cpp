@@ -31,7 +31,8 @@ CLI::Validator number(const std::string& name, const std::string& limit, Legal l
       [=](const std::string& text) {
         char* end = nullptr;
         const double value = std::strtod(text.c_str(), &end);
-        const bool is_number = end != text.c_str() && *end == 0 && std::isfinite(value);
+        const bool is_decimal = text.find_first_of("xX") == text.npos;
+        const bool is_number = is_decimal && end != text.c_str() && *end == 0 && std::isfinite(value);
         return is_number && legal(value) ? std::string() : "must be a number " + limit + ", not " + text;
       },
       name);
@@ -47,9 +48,11 @@ CLI::Validator check_of_type() {
   if constexpr (std::is_integral_v<T>) {
     return {[](const std::string& text) {
               T value{};
+              const std::string_view digits = std::string_view(text).substr(text.starts_with('-') ? 1 : 0);
+              const bool is_octal = digits.size() > 1 && digits.front() == '0';
               const char* const end = text.data() + text.size();
               const auto [stop, error] = std::from_chars(text.data(), end, value);
-              return error == std::errc() && stop == end
+              return !is_octal && error == std::errc() && stop == end
                          ? std::string()
                          : fmt::format("must be a whole number from {} to {}, not '{}'", std::numeric_limits<T>::min(),
                                        std::numeric_limits<T>::max(), shown(text));
@@ -85,10 +88,7 @@ const Validator PositiveNumber{number("POSITIVE", "above 0", [](double x) { retu
 
 Option* Option::required() { return option_.required(), this; }
 Option* Option::check(const Validator& v) { return option_.check(v.get()), this; }
-Option* Option::as_size() {
-  option_.get_validator(kCheckOfType)->active(false);
-  return option_.transform(CLI::AsSizeValue(true)), this;
-}
+Option* Option::as_size() { return option_.transform(CLI::AsSizeValue(true)), this; }  // before the check of its type
 Option* Option::capture_default_str() { return option_.capture_default_str(), this; }
 Option* Option::excludes(Option* other) { return option_.excludes(&other->option_), this; }
 Option* Option::excludes(const std::string& name) { return option_.excludes(name), this; }

@@ -68,8 +68,11 @@ TEST_CASE("values of options are finite decimal numbers of their type, and paths
   generate("--seed", "18446744073709551616", "not '18446744073709551616'");
   generate("--seed", "", "not ''");
   generate("--max-tokens", "0x5", "not '0x5'");
+  generate("--max-tokens", "010", "not '010'");
+  generate("--temperature", "0x1", "not 0x1");
   generate("--threads", "100000", "--threads");
   refused({"data", "convert", "none", "--out", ""}, "must not be an empty path");
+  refused({"data", "prepare", "none", "--out", "x", "--tokenizer", "bytes", "--max-document", "-1"}, "not '-1'");
   refused({"data", "key-values", "none", "--out", "x", "--lengths", "2000000000", "--samples", "1"}, "at most");
   refused({"data", "key-values", "none", "--out", "x", "--lengths", "1024", "--samples", "9000000000000000"},
           "at most");

@@ -34,6 +34,18 @@ fs::path absolute_target(const fs::path& out) {
   return target.has_filename() ? target : target.parent_path();
 }
 
+// Throws ConfigError if a file or folder that is written belongs to the source.
+void require_other_than_source(const ConvertOptions& options) {
+  const bool is_megatron = options.to == "megatron";
+  for (const char* of_source : {"", ".bin", ".idx"})
+    for (const char* written : {is_megatron ? ".bin" : "", is_megatron ? ".idx" : ""}) {
+      const fs::path from = options.source.path + of_source, to = options.out.string() + written;
+      if (std::error_code unknown; fs::equivalent(from, to, unknown))
+        throw ConfigError(fmt::format("--out {}: {} belongs to the dataset to convert; choose another name",
+                                      options.out.string(), to.string()));
+    }
+}
+
 std::unique_ptr<DatasetWriter> make_writer(const ConvertOptions& options, const Dataset& source) {
   const Tokenizer& tokenizer = source.tokenizer();
   if (options.to == "megatron") return make_megatron_writer(options.out, tokenizer);
@@ -67,9 +79,7 @@ ConvertResult convert(const ConvertOptions& given) {
   ConvertOptions options = given;
   options.out = absolute_target(given.out);
   check_target(options);
-  std::error_code unknown;
-  if (fs::equivalent(options.source.path, options.out, unknown) || absolute_target(options.source.path) == options.out)
-    throw ConfigError(fmt::format("--out {}: is the dataset to convert; choose another name", options.out.string()));
+  require_other_than_source(options);
   const auto source = open_dataset(options.source, options.split);
   if (!source) throw ConfigError(fmt::format("{}: has no validation split", options.source.path));
   if (source->has_loss_mask() || source->documents_per_sample() > 1)

@@ -241,9 +241,9 @@ struct GemmArgs {
 //   sum_squares, bit_sums, piece_sums: one, two, two sums for each block; the index that weights the second of bit_sums
 //   counts from the block's first element.
 //   gemv: for a few rows of a; no transposed operand, no add, no scratch.
-//   multiply_in_registers: 12 x `repeats` vector instructions of gemm's kind, by the calling thread; returns FLOPs.
-//   load_block, quantize_block, add_block (sums += codes * scale), store_block: the steps of quantization on one block
-//   (ops/block_format.h), by the calling thread alone.
+//   multiply_in_registers: 12 x `repeats` vector instructions of gemm's kind, or 4 / 10 x `repeats` tile products, by
+//   the calling thread; returns FLOPs. load_block, quantize_block, add_block (sums += codes * scale), store_block: the
+//   steps of quantization on one block (ops/block_format.h), by the calling thread alone.
 #define FP_CPU_KERNELS(X)                                                                            \
   X(embedding, void, (const EmbeddingArgs&))                                                         \
   X(embedding_backward, void, (const EmbeddingBackwardArgs&))                                        \

@@ -23,7 +23,7 @@ struct LaneKernel {
   using ColumnPanels = LanePanels<kColumns>;
 
   // Returns the rows of the operand that all threads share that are packed at a time, at most.
-  static constexpr int64_t shared_rows(int64_t) { return kLanes == 8 ? 1024 : 2048; }
+  static int64_t shared_rows(int64_t) { return kLanes == 8 ? 1024 : 2048; }
 
   // Adds the products of rows of a, packed in RowPanels, and of a panel of b to d.
   static void multiply(const Word* a, const Word* b, int64_t depth, const Destination& d, const PanelRows& p) {

@@ -69,8 +69,8 @@ struct TileKernel {
   using ColumnPanels = LanePanels<kColumns>;
 
   // As many as stay in a second-level cache of 2 MiB.
-  static constexpr int64_t shared_rows(int64_t depth) {
-    return (int64_t{3} << 19) / static_cast<int64_t>(sizeof(Word)) / depth / 32 * 32;
+  static int64_t shared_rows(int64_t depth) {
+    return (int64_t{3} << 19) / static_cast<int64_t>(sizeof(Word)) / larger(1, depth) / 32 * 32;
   }
 
   static void multiply(const Word* a, const Word* b, int64_t depth, const Destination& d, const PanelRows& p) {

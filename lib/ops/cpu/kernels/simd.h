@@ -16,7 +16,7 @@
 
 namespace fp::cpu::FP_ISA {
 
-// The kernels of the AMX twin (tile_amx.h) have the lanes of AVX-512 in any instruction set.
+// The kernels of the AMX twin (amx.h) have the lanes of AVX-512 in any instruction set.
 #if defined(__AVX512F__) || defined(FP_AMX_TWIN)
 #define FP_LANES 16
 #elif defined(__AVX2__)
