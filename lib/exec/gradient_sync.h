@@ -1,7 +1,7 @@
 // GradientSync: reduces gradients over ranks. The reduction of a unit starts as soon as its gradient is complete and
 // overlaps the rest of the backward pass. Any number of reductions that need no memory of their own may be in flight.
-// Of those that do, one is in flight at a time, or two where a sum is hierarchical: one within nodes and one between
-// nodes.
+// Only one reduction that needs memory is in flight at a time. Hierarchical sums are an exception: one reduction within
+// nodes and one between nodes may be in flight together.
 //
 // Gradients that are kept whole (ZeRO 0 and 1) accumulate over the micro-batches and are reduced once per step, to all
 // ranks or to each rank's shard. Gradients that are kept as shards (ZeRO 2 and 3) are reduced as often as the schedule

@@ -8,8 +8,21 @@
 using namespace fp::test;
 using Catch::Contains;
 
+namespace {
+
+// Checks that a command ends with code 2 and this message.
+void refused(const std::vector<std::string>& arguments, const std::string& message) {
+  const Outcome o = run(fptrain(arguments));
+  CAPTURE(o.output);
+  CHECK(o.code == 2);
+  CHECK_THAT(o.output, Contains(message));
+}
+
+}  // namespace
+
 TEST_CASE("eval refuses the options of its other forms", "[cli]") {
-  const auto refused = [](std::vector<std::string> arguments, const std::string& option, const std::string& other) {
+  const auto refused_beside = [](std::vector<std::string> arguments, const std::string& option,
+                                 const std::string& other) {
     arguments.insert(arguments.begin(), {"eval", "--checkpoint", "none"});
     const Outcome o = run(fptrain(arguments));
     CAPTURE(o.output);
@@ -17,26 +30,20 @@ TEST_CASE("eval refuses the options of its other forms", "[cli]") {
     CHECK_THAT(o.output, Contains(option) && Contains(other));
   };
   const std::string choices = "--multiple-choice";
-  refused({choices, "q.bin", "--samples", "1"}, "--samples", choices);
-  refused({choices, "q.bin", "--needle"}, "--needle", choices);
-  refused({"run.yaml", "--lengths", "64"}, "--lengths", "--needle");
-  refused({"run.yaml", "--needle", "--by-position"}, "--by-position", "--needle");
-  refused({"run.yaml", "--stride", "64"}, "--stride", "--by-position");
-  refused({"run.yaml", "--compare", "0-1,2-3"}, "--compare", "--by-position");
-  refused({"run.yaml", "--by-position", "--stride", "64", "--samples", "3"}, "--samples", "--stride");
-  refused({choices, "q.bin", "--set", "train.steps=1"}, "--set", "RUN.yaml");
-  refused({"run.yaml", choices, "q.bin"}, choices, "RUN.yaml");
-  refused({"run.yaml", "--device", "ref"}, "--device", "RUN.yaml");
-  refused({"run.yaml", "--rows", "4"}, "--rows", choices);
+  refused_beside({choices, "q.bin", "--samples", "1"}, "--samples", choices);
+  refused_beside({choices, "q.bin", "--needle"}, "--needle", choices);
+  refused_beside({"run.yaml", "--lengths", "64"}, "--lengths", "--needle");
+  refused_beside({"run.yaml", "--needle", "--by-position"}, "--by-position", "--needle");
+  refused_beside({"run.yaml", "--stride", "64"}, "--stride", "--by-position");
+  refused_beside({"run.yaml", "--compare", "0-1,2-3"}, "--compare", "--by-position");
+  refused_beside({"run.yaml", "--by-position", "--stride", "64", "--samples", "3"}, "--samples", "--stride");
+  refused_beside({choices, "q.bin", "--set", "train.steps=1"}, "--set", "RUN.yaml");
+  refused_beside({"run.yaml", choices, "q.bin"}, choices, "RUN.yaml");
+  refused_beside({"run.yaml", "--device", "ref"}, "--device", "RUN.yaml");
+  refused_beside({"run.yaml", "--rows", "4"}, "--rows", choices);
 }
 
 TEST_CASE("an unknown subcommand or option is refused with the nearest known ones", "[cli]") {
-  const auto refused = [](const std::vector<std::string>& arguments, const std::string& message) {
-    const Outcome o = run(fptrain(arguments));
-    CAPTURE(o.output);
-    CHECK(o.code == 2);
-    CHECK_THAT(o.output, Contains(message));
-  };
   refused({"trian", "run.yaml"}, "fptrain has no subcommand 'trian' (did you mean 'train'?); legal: train, submit, ");
   refused({"bench", "oi"}, "fptrain bench has no subcommand 'oi' (did you mean 'io'?); legal: ops, ");
   refused({"xyzzy"}, "fptrain has no subcommand 'xyzzy'; legal: ");
@@ -53,13 +60,7 @@ TEST_CASE("an unknown subcommand or option is refused with the nearest known one
 }
 
 TEST_CASE("values of options are finite decimal numbers of their type, and paths are not empty", "[cli]") {
-  const auto refused = [](const std::vector<std::string>& arguments, const std::string& message) {
-    const Outcome o = run(fptrain(arguments));
-    CAPTURE(o.output);
-    CHECK(o.code == 2);
-    CHECK_THAT(o.output, Contains(message));
-  };
-  const auto generate = [&](const std::string& option, const std::string& value, const std::string& message) {
+  const auto generate = [](const std::string& option, const std::string& value, const std::string& message) {
     refused({"generate", "--checkpoint", "none", option, value}, message);
   };
   generate("--temperature", "nan", "must be a number that is finite, not nan");
