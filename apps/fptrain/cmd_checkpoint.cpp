@@ -40,6 +40,7 @@ void list(const std::string& where, bool verify, CommandResult& result) {
     const std::string name = path.filename().string();
     try {
       const Checkpoint c = Checkpoint::open(path, verify ? Checkpoint::Verify::everything : Checkpoint::Verify::sizes);
+      if (checkpoint_step(name)) require_step_of_name(c);
       const CheckpointManifest& m = c.manifest();
       fmt::print("{:<16}{:>12}  {:>11}  {:>10}  {:<20}  {}\n", name, m.consumed_samples, loss_text(m),
                  human_bytes(static_cast<double>(m.bytes())), shown(m.created_at),

@@ -28,14 +28,25 @@ void add_probe_command(cli::App& app, CommandResult&) {
       ->required();
   command->add_option("--out", a->out, "HDF5 file to write")->required();
   command->add_flag("--gradients", a->o.gradients, "also write the gradient of the mean loss");
-  command->add_flag("--update", a->o.update, "also write the weights after one AdamW step without clipping");
-  command->add_option("--lr", a->o.optimizer.lr, "learning rate of that step")->capture_default_str();
+  cli::Option* update =
+      command->add_flag("--update", a->o.update, "also write the weights after one AdamW step without clipping");
+  command->add_option("--lr", a->o.optimizer.lr, "learning rate of that step")
+      ->capture_default_str()
+      ->check(cli::PositiveNumber)
+      ->needs(update);
   command->add_option("--weight-decay", a->o.optimizer.weight_decay, "weight decay of that step")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(cli::NonNegativeNumber)
+      ->needs(update);
   command->add_option("--dpo-beta", a->o.dpo.beta, "beta of the DPO loss, used if the batch has reference_logp")
-      ->capture_default_str();
-  command->add_option("--dpo-label-smoothing", a->o.dpo.label_smoothing)->capture_default_str();
-  command->add_option("--dpo-nll-weight", a->o.dpo.nll_weight)->capture_default_str();
+      ->capture_default_str()
+      ->check(cli::PositiveNumber);
+  command->add_option("--dpo-label-smoothing", a->o.dpo.label_smoothing, "train.dpo.label_smoothing of that loss")
+      ->capture_default_str()
+      ->check(cli::Range(0.0, 0.5));
+  command->add_option("--dpo-nll-weight", a->o.dpo.nll_weight, "train.dpo.nll_weight of that loss")
+      ->capture_default_str()
+      ->check(cli::NonNegativeNumber);
   command->add_option("--precision", a->precision)->capture_default_str()->check(cli::IsMember({"bf16", "fp32"}));
   command->add_option("--device", a->device)->capture_default_str()->check(cli::IsMember(kDevices));
   command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);

@@ -21,7 +21,7 @@ ClusterSpec nodes_of(int ranks) {
   return c;
 }
 
-// Returns why the run cannot be arranged on so many ranks; empty if it can.
+// Returns why the run cannot be arranged on `ranks` ranks; empty if it can.
 std::string arrange_error(const RunSpec& whole, int ranks, int ranks_per_node) {
   if (!whole.parallel.open.empty()) {
     constexpr bool kAnySize = true;
@@ -39,7 +39,7 @@ std::string arrange_error(const RunSpec& whole, int ranks, int ranks_per_node) {
   }
 }
 
-// Throws ConfigError if the cluster has no such nodes, or if its device is not that of the run.
+// Throws ConfigError if the cluster has fewer nodes, or fewer ranks per node, or another device than the run.
 void check_nodes(const ClusterSpec& cluster, const RunSpec& spec, int nodes, int ranks_per_node) {
   if (ranks_per_node > cluster.ranks_per_node)
     throw ConfigError(fmt::format("--ranks-per-node {}: cluster {} (parallel.cluster) has at most {} ranks per node",

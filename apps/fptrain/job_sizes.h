@@ -10,9 +10,9 @@ namespace fp {
 // a legal plan for each number of nodes.
 void check_sizes(const RunSpec&, int min_nodes, int max_nodes, int ranks_per_node);
 
-// Throws ConfigError if the run does not fit in the memory of so many nodes of the cluster that parallel.cluster
-// describes, with the nearest plan that fits, or if the cluster has no such nodes or another device. Without a
-// description, or if the search for a plan runs out of time, only logs that nothing was checked.
+// Throws ConfigError if the run does not fit in the memory of `nodes` nodes of the cluster that parallel.cluster
+// describes, with the nearest plan that fits, or if the cluster has fewer nodes, fewer ranks per node or another
+// device. Without a description, or if the search for a plan runs out of time, only logs that nothing was checked.
 void check_memory(const RunSpec&, int nodes, int ranks_per_node);
 
 }  // namespace fp

@@ -13,7 +13,9 @@
 
 #include "base/log.h"
 #include "base/memory_error.h"
+#include "base/parallel.h"
 #include "commands.h"
+#include "host/machine.h"
 #include "io/filesystem.h"
 #include "ranks.h"
 
@@ -45,6 +47,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   fp::CommandResult result;
   try {
+    fp::set_core_quota(fp::core_quota_of(fp::control_group_limits().cpus));
     fp::configure_log_for_rank();
     // One line per subcommand, in the order of the help text.
     fp::add_train_command(app, result);

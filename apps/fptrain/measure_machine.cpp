@@ -50,7 +50,7 @@ NodeFacts facts_of_node(const Ops& ops, const World& world, int64_t nodes) {
 
 // Returns text for the source of the rates if other programs took cores from the ranks; "" if not. All ranks call this.
 std::string disturbance(const std::optional<CpuTimes>& before, Group& all_ranks, int64_t nodes) {
-  const auto now = read_cpu_times(Cores::all);
+  const auto now = read_cpu_times();
   const double passed = before && now ? std::chrono::duration<double>(now->at - before->at).count() : 0;
   double own = passed > 0 ? (now->own_s - before->own_s) / passed : 0, threads = max_threads();
   all_ranks.all_reduce(std::span(&own, 1));
@@ -70,7 +70,7 @@ std::string disturbance(const std::optional<CpuTimes>& before, Group& all_ranks,
 MeasuredMachine measure_machine(Ops& ops, World& world, Group& all_ranks, bool quick) {
   const std::vector<std::string> hosts = all_ranks.all_gather(host_name());
   const auto nodes = static_cast<int64_t>(std::set<std::string>(hosts.begin(), hosts.end()).size());
-  const auto times_before = read_cpu_times(Cores::all);
+  const auto times_before = read_cpu_times();
   MeasuredMachine m;
   m.links = measure_links(world, ops, hosts, quick);
   m.rates = measure_device(ops, all_ranks, static_cast<int>(world.size() / nodes), quick);

@@ -33,11 +33,11 @@ struct Planned {
   std::optional<Forecast> forecast;
 };
 // Chooses the open keys of a spec for `ranks` ranks of a cluster and predicts its time. With `resumes`, keeps the plan
-// of a run that has saved if it is legal for as many ranks and fits. Throws ConfigError if no plan fits.
+// of a run that has saved if that plan is legal for `ranks` ranks and fits. Throws ConfigError if no plan fits.
 Planned plan_training(const RunSpec&, int ranks, const ClusterSpec&, bool resumes);
 
 // Returns advice for a spec that does not fit on this machine, such as "nearest plan that fits: train.micro_batch=2".
-// The spec must have its vocabulary.
+// The spec must have model.vocab.
 std::string nearest_here(const RunSpec&, int ranks, int ranks_per_node, const Ops&);
 
 // Convert to text and back, to send a plan to other ranks.

@@ -41,7 +41,7 @@ __device__ __forceinline__ int row_item() { return static_cast<int>(blockIdx.y *
 
 constexpr size_t kReductionBytes = 1024;  // of shared memory, at most
 
-// Returns whether a block of this GPU can keep a row of so many bytes in shared memory.
+// Returns whether a block of this GPU can keep a row of `row_bytes` bytes in shared memory.
 inline bool keeps(size_t row_bytes, const DeviceFacts& gpu) {
   return row_bytes + kReductionBytes <= gpu.shared_per_block;
 }

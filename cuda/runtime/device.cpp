@@ -81,7 +81,7 @@ struct Device::State {
     staging[turn].used = 0;
     return staging[turn];
   }
-  // Returns a buffer with room for so many bytes at `used`.
+  // Returns a buffer that has space for `bytes` bytes at `used`.
   Staging& staging_for(size_t bytes) {
     return staging[turn].used + bytes <= kStagingBytes ? staging[turn] : next_staging();
   }

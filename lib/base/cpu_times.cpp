@@ -1,6 +1,5 @@
 #include "base/cpu_times.h"
 
-#include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,7 +10,7 @@
 
 namespace fp {
 
-std::optional<CpuTimes> busy_times(std::string_view proc_stat, const std::vector<bool>& allowed, double ticks_per_s) {
+std::optional<CpuTimes> busy_times(std::string_view proc_stat, double ticks_per_s) {
   // cpuN user nice system idle iowait irq softirq steal ...
   constexpr size_t kIdle = 3, kWaiting = 4, kFields = 8;
   std::istringstream lines{std::string(proc_stat)};
@@ -22,7 +21,7 @@ std::optional<CpuTimes> busy_times(std::string_view proc_stat, const std::vector
     std::istringstream fields(line.substr(3));
     size_t core = 0;
     fields >> core;
-    if (!fields || core >= allowed.size() || !allowed[core]) continue;
+    if (!fields) continue;
     ++t.cores;
     double value = 0;
     for (size_t i = 0; i < kFields && fields >> value; ++i) {
@@ -33,17 +32,13 @@ std::optional<CpuTimes> busy_times(std::string_view proc_stat, const std::vector
   return t.cores > 0 ? std::optional(t) : std::nullopt;
 }
 
-std::optional<CpuTimes> read_cpu_times(Cores which) {
-  cpu_set_t set;
+std::optional<CpuTimes> read_cpu_times() {
   timespec own{};
   std::ifstream in("/proc/stat");
   std::ostringstream text;
   text << in.rdbuf();
-  if (!in || ::sched_getaffinity(0, sizeof(set), &set) != 0 || ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own) != 0)
-    return {};
-  std::vector<bool> allowed(CPU_SETSIZE);
-  for (size_t core = 0; core < allowed.size(); ++core) allowed[core] = which == Cores::all || CPU_ISSET(core, &set);
-  auto times = busy_times(text.str(), allowed, static_cast<double>(::sysconf(_SC_CLK_TCK)));
+  if (!in || ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own) != 0) return {};
+  auto times = busy_times(text.str(), static_cast<double>(::sysconf(_SC_CLK_TCK)));
   if (!times) return {};
   times->own_s = static_cast<double>(own.tv_sec) + 1e-9 * static_cast<double>(own.tv_nsec);
   times->at = std::chrono::steady_clock::now();

@@ -2,14 +2,12 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 namespace fp {
 
-// Processor time in seconds, summed over some cores of this machine.
+// Processor time in seconds, summed over all cores of this machine.
 struct CpuTimes {
   double busy_s = 0;  // busy time of all programs, including steal time
   double own_s = 0;   // of this process
@@ -18,12 +16,10 @@ struct CpuTimes {
 };
 
 // Reads the current CPU times; nullopt if /proc/stat is not available.
-enum class Cores : uint8_t { allowed, all };  // those that this process may use, or all of the machine
-std::optional<CpuTimes> read_cpu_times(Cores = Cores::allowed);
+std::optional<CpuTimes> read_cpu_times();
 
-// Returns the busy seconds and the number of the cores with `allowed[core]`, from the text of /proc/stat; nullopt if it
-// lists none of them.
-std::optional<CpuTimes> busy_times(std::string_view proc_stat, const std::vector<bool>& allowed, double ticks_per_s);
+// Returns the busy seconds and the number of cores from the text of /proc/stat; nullopt if it lists no core.
+std::optional<CpuTimes> busy_times(std::string_view proc_stat, double ticks_per_s);
 
 // Returns the number of cores that other programs took from this process, which ran `threads` threads, on a machine of
 // `cores` cores. `busy`, `own`: mean number of cores that all programs and this process kept busy. Less than a tenth of

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -18,6 +19,8 @@ struct Loops {
   std::unique_ptr<ThreadTeam> team;  // made by the first loop
 };
 thread_local Loops own;
+
+int quota = 0;
 
 // Returns the cores that this thread may run on; none if they are unknown.
 std::vector<int> cores() {
@@ -43,7 +46,13 @@ struct Inside {
 
 }  // namespace
 
-int available_cores() { return std::max(1, static_cast<int>(cores().size())); }
+int available_cores() {
+  const int allowed = std::max(1, static_cast<int>(cores().size()));
+  return quota > 0 ? std::min(allowed, quota) : allowed;
+}
+
+void set_core_quota(int cores) { quota = cores; }
+int core_quota() { return quota; }
 
 int max_threads() {
   if (own.threads == 0) set_threads(0);

@@ -10,11 +10,15 @@
 namespace fp {
 
 // Sets the number of threads of the parallel loops that the calling thread runs; the setting is per thread. 0 restores
-// the default: the number of cores this process may run on.
+// the default, available_cores().
 void set_threads(int threads);
 int max_threads();
-// Returns the number of cores that this process may run on.
+// Returns the number of cores that this process may run on at the same time, at least 1.
 int available_cores();
+// The processor time that the process's control group grants, in cores; 0: unlimited, as it is initially. main() sets
+// it before there are other threads.
+void set_core_quota(int cores);
+int core_quota();
 
 namespace detail {
 void run_pieces(int64_t pieces, void (*body)(void* context, int64_t piece, int thread), void* context);

@@ -17,7 +17,7 @@ struct LinkSteps {
 
 // Trains each variant on random tokens over both worlds of the same ranks: `warmup` steps, then `steps` measured ones.
 // Variants and worlds take turns, so that a machine that slows down affects all of them. The specs must be resolved and
-// have their vocabulary. Every rank calls it; the times are those of the first rank.
+// have model.vocab. Every rank calls it; the times are those of the first rank.
 std::vector<LinkSteps> benchmark_links(std::span<const RunSpec> variants, World& instant, World& slow, Ops&, int warmup,
                                        int steps);
 

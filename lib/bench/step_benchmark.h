@@ -29,8 +29,8 @@ struct StepBenchmark {
   double gemm_alone_seconds = 0;  // sum over the step's matrix products, each timed alone
 };
 
-// Trains on random tokens: `warmup` steps, then `steps` measured ones, then, if `profile`, one profiled. The spec's
-// model must have its vocabulary.
+// Trains on random tokens: `warmup` steps, then `steps` measured ones, then, if `profile`, one profiled. The spec must
+// have model.vocab.
 StepBenchmark benchmark_step(const RunSpec&, int warmup, int steps, bool profile, Ops&, CountingOps&);
 
 }  // namespace fp

@@ -14,7 +14,7 @@ namespace fp {
 // Returns the micro-batches of a data-parallel rank in one step, filled with random tokens.
 std::vector<Batch> random_batches(const RunSpec&, int data_ranks = 1);
 
-// The spec's model must have its vocabulary; spec, arena and ops must outlive this.
+// The spec must have model.vocab; spec, arena and ops must outlive this.
 class StepRig {
  public:
   // On one rank. `synchronous_update`: see ExecutorOptions.

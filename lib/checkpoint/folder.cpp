@@ -62,11 +62,6 @@ bool replaceable(const std::filesystem::path& existing, const std::filesystem::p
   }
 }
 
-void require_step_of_name(const Checkpoint& c) {
-  if (checkpoint_name(c.manifest().step) != c.folder().filename())
-    throw DataError(fmt::format("{}: holds step {}", c.folder().string(), c.manifest().step));
-}
-
 // Opens a checkpoint, and once more if it does not verify: a temporary fault of a disk or node must not cost it.
 Checkpoint open_twice(const std::filesystem::path& path, Checkpoint::Verify verify) {
   try {
@@ -97,6 +92,11 @@ std::optional<int64_t> checkpoint_step(const std::string& name) {
   std::from_chars(name.data() + kStepPrefix.size(), name.data() + name.size(), step);
   if (step < 0 || checkpoint_name(step) != name) return std::nullopt;
   return step;
+}
+
+void require_step_of_name(const Checkpoint& c) {
+  if (checkpoint_name(c.manifest().step) != c.folder().filename())
+    throw DataError(fmt::format("{}: holds step {}", c.folder().string(), c.manifest().step));
 }
 
 std::filesystem::path lease_file(const std::filesystem::path& run_directory) { return run_directory / "run.lease"; }

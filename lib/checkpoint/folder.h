@@ -22,6 +22,9 @@ inline const std::string kHiddenPrefix = ".tmp-";
 std::string checkpoint_name(int64_t step);                        // "step-00000100"
 std::optional<int64_t> checkpoint_step(const std::string& name);  // nullopt for any other name
 
+// Throws DataError if a checkpoint's folder has not the name of the checkpoint's step.
+void require_step_of_name(const Checkpoint&);
+
 // Returns the path of the file behind the lease that a run holds on its directory (io/lease.h).
 std::filesystem::path lease_file(const std::filesystem::path& run_directory);
 

@@ -23,7 +23,9 @@ void declare(Fields& f, RunSection& s) {
                 "choice and the reason. `cuda`: a GPU; an error if there is none. `cpu`: kernels for this CPU's vector "
                 "units. `ref`: plain loops, the reference for tests; very slow."});
   f.add("threads", s.threads,
-        {.doc = "Compute threads. 0: one per core that this process may use. The number never changes results.",
+        {.doc = "Compute threads. 0: one per core that this process may use, and no more than the quota of its control "
+                "group. The "
+                "number never changes results.",
          .min = 0,
          .max = 4096});
   f.add("permissions", s.permissions,
@@ -177,15 +179,16 @@ void declare_length(Fields& f, TrainSection& s) {
          .min = 1,
          .max = kMaxCount});
   f.add("tokens", s.tokens,
-        {.doc = "Instead of `steps`: the first number of steps that trains on at least so many tokens, padding "
-                "included. 0: not used; a resolved spec has the steps.",
+        {.doc = "Instead of `steps`: the first number of steps that trains on at least this number of tokens, "
+                "padding included. 0: not used; a resolved spec has the steps.",
          .unit = "tokens",
          .min = 0,
          .max = kMaxCount,
          .elsewhere = {"max_tokens", "train_tokens"}});
   f.add("epochs", s.epochs,
-        {.doc = "Instead of `steps`: the first number of steps with so many times the samples of `data.train`. Of "
-                "several datasets the samples are added up; their weights still decide how often each is seen. 0: not "
+        {.doc = "Instead of `steps`: the first number of steps that trains on at least this multiple of the samples of "
+                "`data.train`. The samples of several datasets are added up; their weights still decide how often each "
+                "is seen. 0: not "
                 "used; a resolved spec has the steps.",
          .unit = "epochs",
          .min = 0,

@@ -47,7 +47,7 @@ struct Prediction {
 };
 
 // Predicts a step of one rank of the mesh; with a pipeline, all its micro-batches are counted. Throws ConfigError when
-// the schedule is not possible for the run's batches. `model` must have its vocabulary. Resets the counting ops.
+// the schedule is not possible for the run's batches. `model.vocab` must be set. Resets the counting ops.
 Prediction dry_run(const RunSpec&, const ModelSection& model, CountingOps&, const Mesh& = {}, int rank = 0);
 // The same with an existing result of plan_pipeline(), and the model of the spec.
 Prediction dry_run(const RunSpec&, const PipelinePlan&, CountingOps&, const Mesh&, int rank);

@@ -6,7 +6,7 @@
 // blocks of each parameter, which change from step to step, with the ops that also quantize messages.
 //
 // After a step, each parameter gets the fewest bits with which its error, the mean over all ranks, is within the limit:
-// those of the run spec, 8, or no quantization. It gets fewer bits than before only if its error is at most
+// the run spec's bits, 8, or no quantization. It gets fewer bits than before only if its error is at most
 // kClearlyWithin of the limit, and only after every 16th step or a step whose number is a power of two. In the first
 // step, and for a unit of which too large a part would exceed the limit, nothing is quantized. All ranks make the same
 // choices, and checkpoints store them, so that a resumed run sends the same bits.

@@ -88,7 +88,7 @@ std::vector<int> MatrixUpdate::keepers(const MuonMatrix& m) const {
   return ranks;
 }
 
-// `once`: of copies, only those of the first rank that has them.
+// `once`: of values that several ranks have, only the first rank's copy is added.
 void MatrixUpdate::add_kept(int rank, const MuonMatrix& m, size_t number, bool once, std::vector<Kept>& list) const {
   const auto tp = static_cast<int>(tables_.size());
   const ParamTable& table = tables_[static_cast<size_t>(rank % tp)];

@@ -4,7 +4,7 @@
 //
 // While a round is orthogonalized, the parts of the next round and the results of the previous one are in flight. A
 // round has about one matrix for each rank, so memory does not grow with the model's depth; every rank takes as much as
-// the one that needs most. Without ZeRO, data-parallel ranks hold the same and compute the same: only tensor-parallel
+// the rank that needs most. Without ZeRO, data-parallel ranks hold the same and compute the same: only tensor-parallel
 // ranks exchange.
 #pragma once
 

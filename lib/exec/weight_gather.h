@@ -5,7 +5,7 @@
 //
 // The ranks of a node may keep the weights that they have gathered, a part each, until the weights change (hpZ of
 // ZeRO++, Wang et al. 2023, arXiv:2306.10209): the first gather of a unit after an update is from all ranks, later ones
-// are from those of the node.
+// are from the ranks of the node.
 //
 // Where differences are sent (exec/shard_exchange.h), an update does not change the weights. add_differences() then
 // adds the differences between the updated parameters and the weights: to all weights under ZeRO 1 and 2, to the
@@ -23,8 +23,8 @@ namespace fp {
 
 class WeightGather {
  public:
-  // `data`: the ranks that hold the shards. `in_node`: those of them on this node; across_nodes: those with this rank's
-  // place on every node; null: there is one node, or these make no difference.
+  // `data`: the ranks that hold the shards. `in_node`: the ranks of `data` on this node. `across_nodes`: the ranks of
+  // `data` with this rank's place on each node. Both are null with one node, or where the formats do not need them.
   WeightGather(const ModelEnv& env, Group& data, Group* in_node = nullptr, Group* across_nodes = nullptr);
   // The same with the groups of a model, as its formats ask for it.
   WeightGather(const ModelEnv& env, const Groups&);
@@ -32,8 +32,8 @@ class WeightGather {
   WeightGather(const WeightGather&) = delete;
   WeightGather& operator=(const WeightGather&) = delete;
 
-  // Waits for the weights of a unit, which stay until there were as many release() as acquire() and hold(). If `next`
-  // is not -1, also starts to bring that unit, which must be acquired later.
+  // Waits for the weights of a unit, which stay until release() was called once for each acquire() and hold(). If
+  // `next` is not -1, also starts to bring that unit, which must be acquired later.
   void acquire(int unit, int next = -1);
   void hold(int unit);  // starts to bring the unit, without waiting; counts as a use
   void release(int unit);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -14,9 +13,7 @@ namespace {
 
 // Number of threads that can run at the same time: the CPUs of the affinity mask, or fewer under a quota.
 int useful_threads(const CpuFacts& cpu) {
-  if (!(cpu.quota > 0)) return cpu.usable;
-  // A quota of a report can be any number, so it is limited before it becomes an integer.
-  return static_cast<int>(std::clamp(std::ceil(cpu.quota), 1.0, static_cast<double>(std::max(cpu.usable, 1))));
+  return cpu.quota > 0 ? std::min(core_quota_of(cpu.quota), std::max(cpu.usable, 1)) : cpu.usable;
 }
 
 Finding check_cores(const CpuFacts& cpu) {
@@ -27,10 +24,11 @@ Finding check_cores(const CpuFacts& cpu) {
   if (cpu.numa_nodes > 1) f.text += fmt::format(", {} NUMA nodes", cpu.numa_nodes);
   if (cpu.quota > 0) f.text += fmt::format(", quota {:.3g} CPUs", cpu.quota);
   if (cpu.quota > 0 && cpu.quota < cpu.usable) {
-    f.verdict = Verdict::problem;
+    f.verdict = Verdict::note;
     f.advice = fmt::format(
-        "the control group grants {:.3g} CPUs' time for {} CPUs: set run.threads to {}, or more "
-        "threads only wait for each other",
+        "the control group grants {:.3g} CPUs' time for {} CPUs: run.threads 0 is {} threads for all ranks of this "
+        "host "
+        "together, and more would only wait for each other",
         cpu.quota, cpu.usable, useful_threads(cpu));
   } else if (cpu.usable < cpu.logical) {
     f.verdict = Verdict::note;

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <set>
 
@@ -107,6 +108,11 @@ CpuFacts inspect_cpu(const MachineRoots& roots) {
   cpu.usable_cores = cores.empty() ? cpu.usable : static_cast<int>(cores.size());
   inspect_isa(cpu);
   return cpu;
+}
+
+int core_quota_of(double cpus) {
+  // A quota of a report can be any number, so it is limited before it becomes an integer.
+  return cpus > 0 ? static_cast<int>(std::clamp(std::ceil(cpus), 1.0, 1e6)) : 0;
 }
 
 std::string isa_text(const CpuFacts& cpu) {

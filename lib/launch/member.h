@@ -76,7 +76,7 @@ void leave_after(double seconds, int code);
 // Logs an error. If a thread that is stuck in a write holds the log for longer than `within_s`, the line is written to
 // stderr only, or dropped if that would block.
 void log_error(const std::string& text, double within_s = EndLimits{}.log_s);
-// Runs `work` in a thread of its own and waits for it up to so many seconds of real time. Returns whether it is done.
+// Runs `work` in a thread of its own and waits up to `seconds` of real time. Returns whether the work is done.
 bool run_within(double seconds, std::function<void()> work);
 
 }  // namespace fp

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "launch/message.h"
 
 namespace fp {
@@ -35,20 +36,22 @@ std::string host_name() {
 }
 
 RankPlace place_of_this_process(const std::string& device, const std::string& device_id) {
-  return {host_name(), ::getpid(), device, device_id, cores_of_this_process(), {}};
+  return {host_name(), ::getpid(), device, device_id, cores_of_this_process(), {}, fp::core_quota()};
 }
 
 std::string to_text(const RankPlace& p) {
-  PeerMessage m{"place", {p.host, std::to_string(p.pid), p.device, p.device_id, p.missing}};
+  PeerMessage m{"place",
+                {p.host, std::to_string(p.pid), p.device, p.device_id, p.missing, std::to_string(p.core_quota)}};
   for (const int core : p.cores) m.fields.push_back(std::to_string(core));
   return encode(m);
 }
 
 RankPlace place_from_text(std::string_view text) {
   const PeerMessage m = decode(text);
-  FP_CHECK(m.verb == "place" && m.fields.size() >= 5, "not the place of a rank: '{}'", text);
-  RankPlace p{m.fields[0], static_cast<long>(m.number(1)), m.fields[2], m.fields[3], {}, m.fields[4]};
-  for (size_t i = 5; i < m.fields.size(); ++i) p.cores.push_back(static_cast<int>(m.number(i)));
+  FP_CHECK(m.verb == "place" && m.fields.size() >= 6, "not the place of a rank: '{}'", text);
+  RankPlace p{m.fields[0], static_cast<long>(m.number(1)), m.fields[2], m.fields[3], {},
+              m.fields[4], static_cast<int>(m.number(5))};
+  for (size_t i = 6; i < m.fields.size(); ++i) p.cores.push_back(static_cast<int>(m.number(i)));
   return p;
 }
 
@@ -101,17 +104,28 @@ void check_gpu_sharing(const std::vector<RankPlace>& of_ranks, bool allowed) {
 
 namespace {
 
-int threads_among(const RankPlace& place, int64_t sharing) {
-  return std::max(1, static_cast<int>(place.cores.size()) / static_cast<int>(sharing));
-}
+// The numbers of ranks of each host that have the same cores, and the same quota.
+struct Sharing {
+  std::map<std::pair<std::string, std::vector<int>>, int> cores;
+  std::map<std::pair<std::string, int>, int> quota;
+
+  explicit Sharing(const std::vector<RankPlace>& of_ranks) {
+    for (const RankPlace& p : of_ranks) {
+      ++cores[{p.host, p.cores}];
+      ++quota[{p.host, p.core_quota}];
+    }
+  }
+  int threads_of(const RankPlace& p) const {
+    int threads = static_cast<int>(p.cores.size()) / cores.at({p.host, p.cores});
+    if (p.core_quota > 0) threads = std::min(threads, p.core_quota / quota.at({p.host, p.core_quota}));
+    return std::max(1, threads);
+  }
+};
 
 }  // namespace
 
 int threads_of(const std::vector<RankPlace>& of_ranks, int rank) {
-  const RankPlace& mine = of_ranks[rank];
-  const auto sharing = std::count_if(of_ranks.begin(), of_ranks.end(),
-                                     [&](const RankPlace& p) { return p.host == mine.host && p.cores == mine.cores; });
-  return threads_among(mine, sharing);
+  return Sharing(of_ranks).threads_of(of_ranks[rank]);
 }
 
 namespace {
@@ -128,13 +142,12 @@ struct Row {
 
 // Returns one row per rank; with more than kReadable ranks, one for the identical ranks of a host.
 std::vector<Row> rows_of(const std::vector<RankPlace>& of_ranks) {
-  std::map<std::pair<std::string, std::vector<int>>, int> sharing;
-  for (const RankPlace& p : of_ranks) ++sharing[{p.host, p.cores}];
+  const Sharing sharing(of_ranks);
   std::map<std::tuple<std::string, std::string, int>, size_t> known;
   std::vector<Row> rows;
   for (size_t rank = 0; rank < of_ranks.size(); ++rank) {
     const RankPlace& p = of_ranks[rank];
-    const int threads = threads_among(p, sharing[{p.host, p.cores}]);
+    const int threads = sharing.threads_of(p);
     const auto [at, fresh] = known.try_emplace({p.host, p.device, threads}, rows.size());
     if (fresh || of_ranks.size() <= kReadable) rows.push_back({{}, p.host, p.device, {}, threads});
     Row& row = of_ranks.size() <= kReadable ? rows.back() : rows[at->second];

@@ -18,6 +18,7 @@ struct RankPlace {
   std::string device_id;
   std::vector<int> cores;  // that this process may run on, in ascending order
   std::string missing{};   // why the requested device is missing; empty: it is present
+  int core_quota = 0;      // processor time that the control group of this host's ranks grants, in cores; 0: unlimited
   bool operator==(const RankPlace&) const = default;
 };
 std::string host_name();
@@ -39,7 +40,8 @@ std::optional<NodeFailure> missing_devices(const std::vector<RankPlace>& of_rank
 void check_gpu_sharing(const std::vector<RankPlace>& of_ranks, bool allowed);
 
 // Returns the number of this rank's cores divided by the number of ranks of its host that may run on exactly these
-// cores; at least 1. So unbound ranks share their machine, and bound ranks use their own cores.
+// cores; at least 1. So unbound ranks share their machine, and bound ranks use their own cores. Returns fewer where all
+// ranks of the host would exceed its quota.
 int threads_of(const std::vector<RankPlace>& of_ranks, int rank);
 
 // Formats a table with one line per rank: host, device, cores, threads. With more than 64 ranks, the ranks of a host

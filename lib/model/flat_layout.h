@@ -1,5 +1,5 @@
 // FlatLayout: which ranges of a table's flat buffers a buffer holds, one after the other. Buffers of weights and
-// gradients hold every unit, or this rank's shard of each; those of a state only the parameters that have it.
+// gradients hold every unit, or this rank's shard of each; buffers of a state hold only the parameters that have it.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ class FlatLayout {
 
   bool sharded() const { return sharded_; }
   int64_t elements() const { return elements_; }
-  // Elements that the buffer takes on every rank of the data group: those of the rank that has most, so that all need
-  // equal memory.
+  // Elements for which every rank of the data group allocates memory: as the rank that has most, so that all need the
+  // same.
   int64_t capacity() const { return capacity_; }
   // Returns the range of the buffer that holds what it has of a range of the table's flat buffers.
   IndexRange within(const IndexRange& flat) const;

@@ -161,7 +161,7 @@ class ParamStore {
   Arena *arena_, *host_;
   Flat weights_, master_, grads_;
   std::vector<Flat> states_;  // slots 1, 2, ...
-  Flat errors_, none_;        // the slot of errors of this rank, and those of others
+  Flat errors_, none_;        // the error slot of this rank, and the slots of other ranks, which are empty here
   bool state_sharded_ = false;
   std::vector<Tensor> attached_weights_, attached_gradients_;  // by unit
   std::vector<bool> written_;

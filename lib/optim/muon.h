@@ -29,8 +29,8 @@ double muon_scale(MuonScale, int64_t rows, int64_t cols);
 
 // Replaces x f32 [rows,cols], whose Frobenius norm is `norm`, by scale * UV' of its singular value decomposition USV',
 // approximated by five Newton-Schulz iterations with products in the type of `workspace`, a tensor of at least
-// orthogonalize_elements(). Their singular values lie between about 0.7 and 1.2 (those of values that are tiny beside
-// the norm, lower).
+// orthogonalize_elements(). The singular values of the result, scale aside, lie between about 0.7 and 1.2; where those
+// of x are tiny beside the norm, they are lower.
 void orthogonalize(Ops&, const Tensor& x, double norm, double scale, const Tensor& workspace);
 
 int64_t orthogonalize_elements(int64_t rows, int64_t cols);

@@ -43,7 +43,7 @@ struct ParamRange {
   IndexRange segment;
   bool decay = false;
   bool matrix = false;
-  int64_t state_offset = segment.first;  // in those of the states that it has
+  int64_t state_offset = segment.first;  // in the buffers of the states that the segment has
 };
 
 // The tensors of an update: f32 [n] each, but for the weights and for states that not all parameters have.

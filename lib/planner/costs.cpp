@@ -9,7 +9,7 @@
 namespace fp {
 namespace {
 
-// Returns the profile for `ranks` ranks per node: the one measured with the fewest ranks that are at least as many.
+// Returns the profile for `ranks` ranks per node: of those measured with at least this number, the one with the fewest.
 const NodeProfile* profile_for(const ClusterSpec& cluster, int64_t ranks) {
   const NodeProfile* best = nullptr;
   for (const NodeProfile& p : cluster.profiles)

@@ -21,9 +21,9 @@ Largest longest_sequence(const RunSpec&, int ranks, const ClusterSpec&, PlanEsti
 // over.
 Largest largest_model(const RunSpec&, int ranks, const ClusterSpec&, PlanEstimator&, const SearchLimits& = {});
 
-// Returns a model like this one with as many layers, as model ladders are published: family, vocabulary, size of heads,
-// heads for each kv head, and the ratios hidden / layers and ffn / hidden stay (4096 x 32 layers, 5120 x 40, 8192 x
-// 64). The hidden size is rounded to whole kv heads, ffn to a multiple of up to 256.
+// Returns a model like this one with `layers` layers, as the sizes of a published family differ: family, vocabulary,
+// size of heads, heads for each kv head, and the ratios hidden / layers and ffn / hidden stay (4096 x 32 layers, 5120 x
+// 40, 8192 x 64). The hidden size is rounded to whole kv heads, ffn to a multiple of up to 256.
 ModelSection scaled_model(const ModelSection&, int64_t layers);
 
 }  // namespace fp

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "checkpoint/folder.h"
 #include "config/load.h"
+#include "interop/weight_source.h"
 #include "train/changed_settings.h"
 
 namespace fp {
@@ -53,6 +54,11 @@ std::optional<Checkpoint> checkpoint_to_resume(const std::string& resume, const 
                       resume, resume, resume));
     if (std::error_code ignored; !std::filesystem::is_directory(resume, ignored))
       throw DataError(fmt::format("--resume {}: no such folder{}", resume, checkpoints_nearby(resume)));
+    if (is_foreign_model(resume))
+      throw ConfigError(
+          fmt::format("--resume {}: a Hugging Face folder, not a checkpoint; to train from its weights, set "
+                      "model.init_from={}",
+                      resume, resume));
     Checkpoint chosen = Checkpoint::open(resume, kVerify);
     const auto there = checkpoints_in(checkpoints_dir);
     std::error_code unknown;

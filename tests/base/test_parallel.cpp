@@ -32,6 +32,17 @@ TEST_CASE("parallel runs the body once on each thread") {
   }
 }
 
+TEST_CASE("by default there are no more threads than the control group grants cores") {
+  const int cores = fp::available_cores();
+  fp::set_core_quota(1);
+  CHECK(fp::available_cores() == 1);
+  std::thread([] { CHECK(fp::max_threads() == 1); }).join();
+  fp::set_core_quota(cores + 1);
+  CHECK(fp::available_cores() == cores);
+  fp::set_core_quota(0);
+  CHECK(fp::available_cores() == cores);
+}
+
 TEST_CASE("parallel_for visits every index once, cut at multiples of the grain") {
   for (const int threads : {1, 2, 3})
     for (const int64_t grain : {1, 4, 7, 64})

@@ -32,6 +32,8 @@ TEST_CASE("list shows good and damaged checkpoints of a run") {
   CHECK(contains(out.output, "damaged"));
   CHECK(contains(out.output, "index.h5: is missing"));
   CHECK(checkpoint({"list", (run.dir.path / "none").string()}).code == 3);
+  std::filesystem::rename(run.second, run.checkpoints / "step-00000030");
+  CHECK(contains(checkpoint({"list", run.dir.path.string()}).output, "step-00000030: holds step 20"));
 }
 
 TEST_CASE("list says what it has checked, and --verify reads the content") {

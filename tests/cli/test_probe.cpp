@@ -11,10 +11,14 @@ TEST_CASE("probe refuses invalid token ids and replaces the old file atomically"
   REQUIRE(run(w.train(w.spec("llama", "fp32"), "r", {"--set", "train.steps=4", "--set", "eval.every=0"})).code == 0);
   const auto out = w.root() / "out";
   std::filesystem::create_directory(out);
-  const auto probe = [&](const std::string& batch, const std::filesystem::path& file) {
+  const auto probe = [&](const std::string& batch, const std::filesystem::path& file,
+                         const std::vector<std::string>& flags = {}) {
     std::ofstream(w.root() / "batch.json") << batch;
-    return run(fptrain({"probe", "--checkpoint", w.run_directory("r").string(), "--batch",
-                        (w.root() / "batch.json").string(), "--out", file.string()}));
+    std::vector<std::string> command = {
+        "probe", "--checkpoint", w.run_directory("r").string(), "--batch", (w.root() / "batch.json").string(),
+        "--out", file.string()};
+    command.insert(command.end(), flags.begin(), flags.end());
+    return run(fptrain(command));
   };
   const auto files = [&] { return std::distance(std::filesystem::directory_iterator(out), {}); };
   const auto old = out / "probe.h5";
@@ -36,6 +40,9 @@ TEST_CASE("probe refuses invalid token ids and replaces the old file atomically"
   const Outcome folder = probe(R"({"tokens": [[1, 2]]})", out);
   CHECK(folder.code == 2);
   CHECK_THAT(folder.output, Contains("is not a regular file"));
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--update", "--lr", "-1"}, {"--lr", "1e-3"}, {"--dpo-label-smoothing", "2"}})
+    CHECK(probe(R"({"tokens": [[1, 2]]})", old, flags).code == 2);
   CHECK(slurp(old) == "old");
   CHECK(files() == 1);
 

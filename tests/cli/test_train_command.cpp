@@ -89,6 +89,12 @@ TEST_CASE("a run writes checkpoints, metrics, report and log", "[cli]") {
     const Outcome missing = run(w.train(spec, "s", {"--resume", directory + "/checkpoints/step-00000099"}));
     CHECK(missing.code == 3);
     CHECK_THAT(missing.output, Contains("step-00000099: no such folder; there are ") && Contains("step-00000020, "));
+    const auto foreign = w.root() / "foreign";
+    std::filesystem::create_directory(foreign);
+    std::ofstream(foreign / "config.json") << "{}";
+    const Outcome weights = run(w.train(spec, "s", {"--resume", foreign.string()}));
+    CHECK(weights.code == 2);
+    CHECK_THAT(weights.output, Contains("set model.init_from=" + foreign.string()));
     std::filesystem::resize_file(directory + "/checkpoints/step-00000020/rank-00000.h5", 1000);
     const auto with = [&](std::vector<std::string> command, const std::string& step_10) {
       const Outcome refused = run(fptrain(command));

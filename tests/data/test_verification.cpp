@@ -120,6 +120,15 @@ TEST_CASE("the first opening reads everything once and the second nothing") {
   CHECK(bytes_to_open(dir / "out", {Verify::everything}) == bytes_of_files(dir / "out"));
 }
 
+TEST_CASE("other JSON under the name of a manifest is not taken for a dataset") {
+  const TemporaryFolder dir;
+  for (const char* text : {"[1]", "7", R"({"hello": 3})"}) {
+    write_text(dir / "manifest.json", text);
+    CHECK_THROWS_WITH(read_manifest(dir / "."),
+                      Contains("not the manifest of a folder made by `fptrain data prepare`"));
+  }
+}
+
 TEST_CASE("ranks read equal amounts that together cover everything") {
   const TemporaryFolder dir;
   const Manifest m = prepare_lines(dir, numbered_lines(400), "out", [](PrepareOptions& o) { o.shard_tokens = 50; });

@@ -22,7 +22,7 @@ std::vector<RankPlace> eight_on_two_hosts() {
 }  // namespace
 
 TEST_CASE("a rank's place survives a round trip through text") {
-  const RankPlace odd{"a host", 7, "tab\tline\nback\\slash", "", {}, "no driver"};
+  const RankPlace odd{"a host", 7, "tab\tline\nback\\slash", "", {}, "no driver", 3};
   CHECK(place_from_text(to_text(odd)) == odd);
   const RankPlace here = place_of_this_process("cpu", "");
   CHECK(here.host == host_name());
@@ -88,6 +88,20 @@ TEST_CASE("unbound ranks share the cores of their host and bound ranks use their
   CHECK(threads_of(places, 2) == 1);
   places[3].cores = {};
   CHECK(threads_of(places, 3) == 1);
+}
+
+TEST_CASE("the ranks of a host have no more threads together than its control group grants cores") {
+  std::vector<RankPlace> places = eight_on_two_hosts();
+  for (RankPlace& p : places) p.core_quota = 4;
+  CHECK(threads_of(places, 0) == 1);
+  places.resize(6);
+  CHECK(threads_of(places, 0) == 1);
+  CHECK(threads_of(places, 5) == 2);
+  places[5].cores = {8};
+  CHECK(threads_of(places, 5) == 1);
+  CHECK(threads_of(places, 4) == 2);  // rank 5 has the rest of the quota
+  places[4].core_quota = 0;           // in another container
+  CHECK(threads_of(places, 4) == 10);
 }
 
 TEST_CASE("the placement table has one line per rank") {

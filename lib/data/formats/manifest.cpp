@@ -156,6 +156,8 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   const auto fail = [&](const std::string& what) { throw DataError(fmt::format("{}: {}", path.string(), what)); };
   Manifest manifest;
   const OrderedJson json = parse_ordered_json(text, path.string());
+  if (!json.is_object() || !json.contains("format"))
+    fail("has no \"format\": not the manifest of a folder made by `fptrain data prepare`");
   try {
     if (json.at("format") != kFormat) fail(fmt::format("format is {}, not \"{}\"", json.at("format").dump(), kFormat));
     if (json.at("version") != 1 && json.at("version") != 2 && json.at("version") != 3)

@@ -1,9 +1,9 @@
 // Matrix products, packed and tiled for registers and caches. c[m,n] = sum over k of a(m,k) b(n,k).
 //
 // The smaller operand is packed for all threads: b, if it has fewer rows than a, else a. A work item is a part of the
-// other, kRowPart rows of a or one panel of b, which the thread that multiplies it packs for itself: it stays in that
-// core's cache, while the shared operand passes by. A kernel (gemm_lanes.h, gemm_tiles.h) multiplies packed operands
-// over the whole depth of a block, so no sum depends on how the work was divided.
+// other, up to kRowPart rows of a or one panel of b, which the thread that multiplies it packs for itself: it stays in
+// that core's cache, while the shared operand passes by. A kernel (gemm_lanes.h, gemm_tiles.h) multiplies packed
+// operands over the whole depth of a block, so no sum depends on how the work was divided.
 #include "ops/cpu/kernels/gemm_lanes.h"
 #include "ops/cpu/kernels/gemm_tiles.h"
 #include "ops/cpu/kernels/table.h"
@@ -11,7 +11,7 @@
 namespace fp::cpu::FP_ISA {
 namespace {
 
-constexpr int64_t kRowPart = 128;  // rows of a in a work item
+constexpr int64_t kRowPart = 128, kLeastRowPart = 64;  // rows of a in a work item, at most and at least
 
 // The kernel for operands of storage type T.
 template <class T>
@@ -38,6 +38,18 @@ struct Plan {
 // Returns the size of as few equal parts of n as have at most `most` elements, rounded up to a multiple of `grain`.
 int64_t equal_part(int64_t n, int64_t most, int64_t grain) {
   return round_up(blocks_of(n, larger(1, blocks_of(n, most))), grain);
+}
+
+// Returns the rows of a work item with which `threads` threads finish `rows` rows first.
+int64_t row_part(int64_t rows, int64_t threads) {
+  int64_t best = kRowPart, least = INT64_MAX;
+  for (int64_t part = kRowPart; part >= kLeastRowPart; part -= 2 * kLanes) {
+    const int64_t time = blocks_of(blocks_of(rows, part), threads) * part;
+    if (time >= least) continue;
+    best = part;
+    least = time;
+  }
+  return best;
 }
 
 template <class Kernel>
@@ -82,11 +94,11 @@ void multiply_sharing_b(const GemmArgs& g, const Plan& p, const GemmBlock& at, c
   const auto panel = [&](int64_t i) { return p.shared + i * kColumns * at.depth; };
   pack_shared<Unit, typename Kernel::ColumnPanels>(p.shared, b, 0, panels, k, at.depth);
   // With many threads and few rows the panels are divided, too, in parts large enough to pay for packing the rows.
-  const int64_t row_parts = blocks_of(at.rows, kRowPart);
+  const int64_t part_rows = row_part(at.rows, g.threads), row_parts = blocks_of(at.rows, part_rows);
   const int64_t parts = larger(1, smaller(blocks_of(2 * g.threads, row_parts), panels / 4));
   parallel_each(row_parts * parts, [&](int64_t item, int thread) {
     Word* packed = p.own + thread * p.own_words;
-    const int64_t begin = item / parts * kRowPart, end = smaller(begin + kRowPart, at.rows), part = item % parts;
+    const int64_t begin = item / parts * part_rows, end = smaller(begin + part_rows, at.rows), part = item % parts;
     Kernel::RowPanels::template pack<Unit>(packed, a, at.first + begin, blocks_of(end - begin, kLanes),
                                            {k, at.depth, 0, at.depth});
     const typename Kernel::Session session;
