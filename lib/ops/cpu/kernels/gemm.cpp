@@ -76,13 +76,13 @@ struct GemmBlock {
   int64_t first, rows, word, depth;
 };
 
-// Computes the tiles of rows [begin, end) of a block in one panel from their packed operands.
+// Computes the tiles of rows [begin, end) of a block in one panel from their packed operands. `next_b`: see PanelRows.
 template <class Kernel>
 void multiply_panel(const GemmArgs& g, const GemmBlock& at, const Destination& d, const Word* a, const Word* b,
-                    int64_t begin, int64_t end, int64_t column) {
+                    const Word* next_b, int64_t begin, int64_t end, int64_t column) {
   // Of a symmetric product, the rows down to the diagonal.
   const int64_t needed = g.symmetric ? smaller(end, column + Kernel::kColumns - at.first) : end;
-  Kernel::multiply(a, b, at.depth, d, {begin, end, needed, column, g.n - column});
+  Kernel::multiply(a, b, at.depth, d, {begin, end, needed, column, g.n - column, next_b});
 }
 
 template <class Kernel, class T>
@@ -102,8 +102,9 @@ void multiply_sharing_b(const GemmArgs& g, const Plan& p, const GemmBlock& at, c
     Kernel::RowPanels::template pack<Unit>(packed, a, at.first + begin, blocks_of(end - begin, kLanes),
                                            {k, at.depth, 0, at.depth});
     const typename Kernel::Session session;
-    for (int64_t i = panels * part / parts; i < panels * (part + 1) / parts; ++i)
-      multiply_panel<Kernel>(g, at, d, packed, panel(i), begin, end, i * kColumns);
+    const int64_t first = panels * part / parts, last = panels * (part + 1) / parts - 1;
+    for (int64_t i = first; i <= last; ++i)
+      multiply_panel<Kernel>(g, at, d, packed, panel(i), panel(i < last ? i + 1 : first), begin, end, i * kColumns);
   });
 }
 
@@ -124,8 +125,8 @@ void multiply_sharing_a(const GemmArgs& g, const Plan& p, const GemmBlock& at, c
     const int64_t column = (panels - 1 - item / parts) * kColumns, begin = item % parts * part_rows;
     Kernel::ColumnPanels::template pack<Unit>(packed, b, column, 1, {k, at.depth, 0, at.depth});
     const typename Kernel::Session session;
-    multiply_panel<Kernel>(g, at, d, p.shared + begin * at.depth, packed, begin, smaller(begin + part_rows, at.rows),
-                           column);
+    multiply_panel<Kernel>(g, at, d, p.shared + begin * at.depth, packed, nullptr, begin,
+                           smaller(begin + part_rows, at.rows), column);
   });
 }
 

@@ -29,21 +29,28 @@ struct LaneKernel {
   static void multiply(const Word* a, const Word* b, int64_t depth, const Destination& d, const PanelRows& p) {
     for (int64_t r = p.begin; r < p.needed; r += kRows) {
       const int64_t row = r - p.begin;
-      multiply_tile(a + row / kLanes * kLanes * depth + row % kLanes, b, depth, d, r, p.column, p.end - r, p.columns);
+      const Word* const tile = a + row / kLanes * kLanes * depth + row % kLanes;
+      // The first tiles of a panel bring the next one, a line of memory for each word of k.
+      const int64_t line = row / kRows * kLineWords;
+      const Word* const ahead = p.next_b != nullptr && line < kColumns ? p.next_b + line * depth : tile;
+      multiply_tile(tile, b, ahead, depth, d, r, p.column, p.end - r, p.columns);
     }
   }
 
  private:
-  static constexpr int64_t kAhead = 32;  // words of k that a tile fetches of a ahead
+  static constexpr int64_t kAhead = 32;      // words of k that a tile fetches of a ahead
+  static constexpr int64_t kLineWords = 16;  // of a line of memory
 
-  FP_INLINE void tile_sums(Vf (&c)[kRows][kPanel], const Word* a, const Word* b, int64_t depth) {
+  // Fetches a line from `ahead` on for each word of k.
+  FP_INLINE void tile_sums(Vf (&c)[kRows][kPanel], const Word* a, const Word* b, const Word* ahead, int64_t depth) {
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
       for (int v = 0; v < kPanel; ++v) c[i][v] = Vf{};
     for (int64_t k = 0; k < depth; ++k) {
       Vu bv[kPanel];
-      if constexpr (kLanes == 16) __builtin_prefetch(a + (k + kAhead) * kLanes);  // a line of memory
+      if constexpr (kLanes == kLineWords) __builtin_prefetch(a + (k + kAhead) * kLanes);
+      __builtin_prefetch(ahead + k * kLineWords);
 #pragma GCC unroll 4
       for (int v = 0; v < kPanel; ++v) bv[v] = load_words(b + k * kColumns + v * kLanes);
 #pragma GCC unroll 8
@@ -75,12 +82,12 @@ struct LaneKernel {
       store(sums, x, part);
   }
 
-  static void multiply_tile(const Word* a, const Word* b, int64_t depth, const Destination& d, int64_t row,
-                            int64_t column, int64_t rows, int64_t cols) {
+  static void multiply_tile(const Word* a, const Word* b, const Word* ahead, int64_t depth, const Destination& d,
+                            int64_t row, int64_t column, int64_t rows, int64_t cols) {
     const bool whole = rows >= kRows && cols >= kColumns;
     if (whole) prefetch_tile(d, row, column);
     Vf c[kRows][kPanel];
-    tile_sums(c, a, b, depth);
+    tile_sums(c, a, b, ahead, depth);
     if (whole) {
 #pragma GCC unroll 8
       for (int i = 0; i < kRows; ++i)

@@ -10,7 +10,7 @@ namespace fp::cpu::FP_ISA {
 #if defined(__AVX512F__)
 constexpr int kTileVectors = 4, kTileRows = 6;  // 24 sums + 4 of b: 32 registers
 #else
-constexpr int kTileVectors = 2, kTileRows = 4;  // 8 sums + 2 of b: 16 registers
+constexpr int kTileVectors = 2, kTileRows = 6;  // 12 sums + 2 of b + 1 of a: 16 registers
 #endif
 
 struct Product2d {
@@ -58,8 +58,7 @@ template <class Unit, int V>
 FP_INLINE void multiply_rows(const Product2d& p, int64_t m, int64_t lane) {
   int64_t r = 0;
   for (; r + kTileRows <= m; r += kTileRows) tile<Unit, kTileRows, V>(p, r, lane);
-  if constexpr (kTileRows > 4)
-    if (r + 4 <= m) tile<Unit, 4, V>(p, r, lane), r += 4;
+  if (r + 4 <= m) tile<Unit, 4, V>(p, r, lane), r += 4;
   if (r + 2 <= m) tile<Unit, 2, V>(p, r, lane), r += 2;
   if (r < m) tile<Unit, 1, V>(p, r, lane);
 }
