@@ -59,6 +59,8 @@ void pack_keys(const AttentionArgs& a, const BackwardWorkspace& w, int64_t b, in
   const int64_t d = a.head_dim, stride = a.kv_heads * d;
   const T *k = key_row<T>(a.k, a, b, 0, kv), *v = key_row<T>(a.v, a, b, 0, kv);
   for (int64_t j = 0; j < a.k_len; ++j) {
+    prefetch_row(k + j * stride, stride, d);
+    prefetch_row(v + j * stride, stride, d);
     pack_row<Unit>(w.k + j * w.row_words, k + j * stride, d);
     pack_row<Unit>(w.v + j * w.row_words, v + j * stride, d);
   }
@@ -84,6 +86,7 @@ void pack_queries(const AttentionArgs& a, const BackwardWorkspace& w, int64_t b,
   pack_rows_across<Unit>(w.do_across + across, w.d_pad, d_o, stride, count, d);
   for (int64_t i = 0; i < kQueries; ++i) {
     float lse = __builtin_inff(), delta = 0;
+    prefetch_row(o + i * stride, stride, d);
     if (i < count) {
       const float l = a.lse[(b * a.heads + h) * a.q_len + first + i];
       if (l != -__builtin_inff()) lse = l * kLog2e;

@@ -55,7 +55,10 @@ void pack_block(const AttentionArgs& a, const Packed& p, Word* temporary, int64_
   const int64_t first = block * kKeys, count = smaller(kKeys, a.k_len - first), stride = a.kv_heads * d;
   Word* k = p.k + (slot * p.blocks + block) * kKeys * p.row_words;
   const T* src = key_row<T>(a.k, a, b, first, kv);
-  for (int64_t j = 0; j < count; ++j) pack_row<Unit>(k + j * p.row_words, src + j * stride, d);
+  for (int64_t j = 0; j < count; ++j) {
+    prefetch_row(src + j * stride, stride, d);
+    pack_row<Unit>(k + j * p.row_words, src + j * stride, d);
+  }
   pack_rows_across<Unit>(temporary, d, key_row<T>(a.v, a, b, first, kv), stride, count, d);
   transpose(p.v + (slot * p.blocks + block) * d * p.key_words, p.key_words, temporary, d, words<Unit>(count), d);
 }

@@ -24,13 +24,24 @@ FP_INLINE const T* key_row(const void* k, const AttentionArgs& a, int64_t b, int
   return static_cast<const T*>(k) + ((b * a.k_len + j) * a.kv_heads + kv) * a.head_dim;
 }
 
+// Fetches a row of a head some rows ahead. Rows are short and far apart: the hardware does not fetch the next ones.
+template <class T>
+FP_INLINE void prefetch_row(const T* row, int64_t stride, int64_t d) {
+  constexpr int64_t kRowsAhead = 8;
+  for (int64_t c = 0; c < d; c += 64 / static_cast<int64_t>(sizeof(T)))
+    __builtin_prefetch(row + kRowsAhead * stride + c);
+}
+
 // Packs the transpose of `count` rows of a matrix with row stride `stride` into dst[words(d)][ld]; lanes from `count`
 // on are 0. `rows` is scratch for ld * words(d) words.
 template <class Unit, class T>
 FP_INLINE void pack_transposed(Word* dst, int64_t ld, Word* rows, const T* src, int64_t stride, int64_t count,
                                int64_t d) {
   const int64_t w = words<Unit>(d);
-  for (int64_t i = 0; i < count; ++i) pack_row<Unit>(rows + i * w, src + i * stride, d);
+  for (int64_t i = 0; i < count; ++i) {
+    prefetch_row(src + i * stride, stride, d);
+    pack_row<Unit>(rows + i * w, src + i * stride, d);
+  }
   if (count < ld) memset(rows + count * w, 0, static_cast<size_t>((ld - count) * w) * sizeof(Word));
   transpose(dst, ld, rows, w, ld, w);
 }
@@ -40,6 +51,7 @@ template <class Unit, class T>
 FP_INLINE void pack_rows_across(Word* dst, int64_t ld, const T* src, int64_t stride, int64_t count, int64_t d) {
   for (int64_t i = 0; i < count; i += Unit::kPerWord) {
     Word* row = dst + i / Unit::kPerWord * ld;
+    for (int64_t r = i; r < i + Unit::kPerWord; ++r) prefetch_row(src + r * stride, stride, d);
     pack_across<Unit>(row, src + i * stride, i + 1 < count ? src + (i + 1) * stride : nullptr, d);
     for (int64_t c = d; c < ld; ++c) row[c] = 0;
   }

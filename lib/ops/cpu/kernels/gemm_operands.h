@@ -8,7 +8,7 @@ namespace fp::cpu::FP_ISA {
 
 constexpr int64_t kWordPart = 32;   // words of k of a transposed operand packed together
 constexpr int64_t kGathered = 256;  // words of a row gathered before they are transposed
-constexpr int64_t kWordsAhead = 8;  // words of k that packing fetches ahead
+constexpr int64_t kStripe = 4;      // words of k packed together, while the next ones are fetched
 
 // An operand with elements (row, k), where row is the free and k the summed index.
 template <class T>
@@ -90,11 +90,15 @@ struct LanePanels {
  private:
   template <class Unit, class T>
   static void pack_columns(Word* dst, const Operand<T>& o, int64_t row, int64_t panels, const DepthPart& at) {
-    for (int64_t w = at.begin; w < at.end; ++w) {
-      const int64_t k = at.k + w * Unit::kPerWord;
-      prefetch_across<Unit>(o, o.data + k * o.rows + row, panels * kWidth, kWordsAhead);
+    // Panels are a multiple of the first-level cache's period apart: what is written to each must fill whole lines.
+    for (int64_t first = at.begin; first < at.end; first += kStripe) {
+      const int64_t last = smaller(first + kStripe, at.end);
+      for (int64_t w = first; w < last; ++w)
+        prefetch_across<Unit>(o, o.data + (at.k + w * Unit::kPerWord) * o.rows + row, panels * kWidth, kStripe);
       for (int64_t p = 0; p < panels; ++p)
-        pack_word_across<Unit>(dst + (p * at.depth + w) * kWidth, o, row + p * kWidth, kWidth, k);
+        for (int64_t w = first; w < last; ++w)
+          pack_word_across<Unit>(dst + (p * at.depth + w) * kWidth, o, row + p * kWidth, kWidth,
+                                 at.k + w * Unit::kPerWord);
     }
   }
 };
