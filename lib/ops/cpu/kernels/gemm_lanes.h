@@ -47,6 +47,7 @@ struct LaneKernel {
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
       for (int v = 0; v < kPanel; ++v) c[i][v] = Vf{};
+#pragma GCC unroll kUnroll
     for (int64_t k = 0; k < depth; ++k) {
       Vu bv[kPanel];
       if constexpr (kLanes == kLineWords) __builtin_prefetch(a + (k + kAhead) * kLanes);

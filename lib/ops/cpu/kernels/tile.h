@@ -39,6 +39,7 @@ static void tile(const Product2d& p, int64_t row, int64_t lane) {
   const Word* a = p.a + row * p.lda;
   const Word* b = p.b + lane;
   const int64_t lda = p.lda, ldb = p.ldb;
+#pragma GCC unroll kUnroll
   for (int64_t k = 0; k < p.k; ++k) {
     Vu bv[V];
 #pragma GCC unroll 4

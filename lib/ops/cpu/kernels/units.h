@@ -8,6 +8,9 @@ namespace fp::cpu::FP_ISA {
 
 using Word = uint32_t;
 
+// Words of k that a product's loop handles at once. With 16 registers there are none to spare for a second.
+constexpr int kUnroll = kLanes == 16 ? 2 : 1;
+
 struct F32Unit {
   static constexpr int kPerWord = 1;
   static inline __attribute__((always_inline)) Vf mac(Vf acc, const Word* a, Vu b) {
