@@ -23,9 +23,8 @@ void declare(Fields& f, RunSection& s) {
                 "choice and the reason. `cuda`: a GPU; an error if there is none. `cpu`: kernels for this CPU's vector "
                 "units. `ref`: plain loops, the reference for tests; very slow."});
   f.add("threads", s.threads,
-        {.doc = "Compute threads. 0: one per core that this process may use, and no more than the quota of its control "
-                "group. The "
-                "number never changes results.",
+        {.doc = "Compute threads. 0: one per core that this process may use, within its share of the control group's "
+                "quota. The number never changes results.",
          .min = 0,
          .max = 4096});
   f.add("permissions", s.permissions,

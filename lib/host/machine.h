@@ -84,7 +84,7 @@ struct ControlGroupLimits {
 ControlGroupLimits control_group_limits(const MachineRoots& roots = {});
 
 CpuFacts inspect_cpu(const MachineRoots& roots = {});
-// Returns a quota in whole cores, at least 1; 0 without a quota.
+// Returns a quota rounded up to whole cores; 0 without a quota.
 int core_quota_of(double cpus);
 MemoryFacts inspect_memory(const MachineRoots& roots = {});
 // Inspects the file system of the nearest existing folder at or above `path`.

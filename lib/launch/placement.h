@@ -40,8 +40,8 @@ std::optional<NodeFailure> missing_devices(const std::vector<RankPlace>& of_rank
 void check_gpu_sharing(const std::vector<RankPlace>& of_ranks, bool allowed);
 
 // Returns the number of this rank's cores divided by the number of ranks of its host that may run on exactly these
-// cores; at least 1. So unbound ranks share their machine, and bound ranks use their own cores. Returns fewer where all
-// ranks of the host would exceed its quota.
+// cores; at least 1. So unbound ranks share their machine, and bound ranks use their own cores. Ranks of a host that
+// have the same quota are taken to share it: none gets more than the quota divided by their number.
 int threads_of(const std::vector<RankPlace>& of_ranks, int rank);
 
 // Formats a table with one line per rank: host, device, cores, threads. With more than 64 ranks, the ranks of a host

@@ -99,9 +99,12 @@ TEST_CASE("the ranks of a host have no more threads together than its control gr
   CHECK(threads_of(places, 5) == 2);
   places[5].cores = {8};
   CHECK(threads_of(places, 5) == 1);
-  CHECK(threads_of(places, 4) == 2);  // rank 5 has the rest of the quota
-  places[4].core_quota = 0;           // in another container
+  CHECK(threads_of(places, 4) == 2);
+  places[4].core_quota = 0;  // in another container
   CHECK(threads_of(places, 4) == 10);
+  places[4].core_quota = 3;
+  CHECK(threads_of(places, 4) == 3);
+  CHECK(threads_of(places, 5) == 1);
 }
 
 TEST_CASE("the placement table has one line per rank") {

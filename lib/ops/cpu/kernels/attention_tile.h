@@ -25,6 +25,7 @@ FP_INLINE const T* key_row(const void* k, const AttentionArgs& a, int64_t b, int
 }
 
 // Fetches a row of a head some rows ahead. Rows are short and far apart: the hardware does not fetch the next ones.
+// Fetching past the last row is harmless.
 template <class T>
 FP_INLINE void prefetch_row(const T* row, int64_t stride, int64_t d) {
   constexpr int64_t kRowsAhead = 8;

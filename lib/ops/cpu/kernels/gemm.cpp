@@ -40,7 +40,7 @@ int64_t equal_part(int64_t n, int64_t most, int64_t grain) {
   return round_up(blocks_of(n, larger(1, blocks_of(n, most))), grain);
 }
 
-// Returns the rows of a work item with which `threads` threads finish `rows` rows first.
+// Returns the rows of a work item with which `threads` threads finish `rows` rows first, if panels are not divided.
 int64_t row_part(int64_t rows, int64_t threads) {
   int64_t best = kRowPart, least = INT64_MAX;
   for (int64_t part = kRowPart; part >= kLeastRowPart; part -= 2 * kLanes) {
@@ -104,7 +104,7 @@ void multiply_sharing_b(const GemmArgs& g, const Plan& p, const GemmBlock& at, c
     const typename Kernel::Session session;
     const int64_t first = panels * part / parts, last = panels * (part + 1) / parts - 1;
     for (int64_t i = first; i <= last; ++i)
-      multiply_panel<Kernel>(g, at, d, packed, panel(i), panel(i < last ? i + 1 : first), begin, end, i * kColumns);
+      multiply_panel<Kernel>(g, at, d, packed, panel(i), panel(i + 1 < panels ? i + 1 : 0), begin, end, i * kColumns);
   });
 }
 

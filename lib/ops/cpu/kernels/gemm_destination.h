@@ -20,7 +20,7 @@ struct PanelRows {
   int64_t begin, end;       // end: the last one that this work item may write, plus 1
   int64_t needed;           // rows from here to `end` need not be computed
   int64_t column, columns;  // first column of the panel; columns from it to the last of c
-  const Word* next_b;       // the packed panel that this thread multiplies next; null: it is packed first
+  const Word* next_b;       // the packed panel that this thread probably multiplies next; null: it is packed first
 };
 
 }  // namespace fp::cpu::FP_ISA

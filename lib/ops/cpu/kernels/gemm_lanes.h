@@ -30,7 +30,8 @@ struct LaneKernel {
     for (int64_t r = p.begin; r < p.needed; r += kRows) {
       const int64_t row = r - p.begin;
       const Word* const tile = a + row / kLanes * kLanes * depth + row % kLanes;
-      // The first tiles of a panel bring the next one, a line of memory for each word of k.
+      // The first tiles of a panel bring the next one, a line of memory for each word of k; the others, with few lanes,
+      // their rows. Fetching past the end of a buffer is harmless.
       const int64_t line = row / kRows * kLineWords;
       const Word* const ahead = p.next_b != nullptr && line < kColumns ? p.next_b + line * depth : tile;
       multiply_tile(tile, b, ahead, depth, d, r, p.column, p.end - r, p.columns);

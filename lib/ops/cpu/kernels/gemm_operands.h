@@ -90,7 +90,7 @@ struct LanePanels {
  private:
   template <class Unit, class T>
   static void pack_columns(Word* dst, const Operand<T>& o, int64_t row, int64_t panels, const DepthPart& at) {
-    // Panels are a multiple of the first-level cache's period apart: what is written to each must fill whole lines.
+    // Panels may be a multiple of the first-level cache's period apart: what is written to each must fill whole lines.
     for (int64_t first = at.begin; first < at.end; first += kStripe) {
       const int64_t last = smaller(first + kStripe, at.end);
       for (int64_t w = first; w < last; ++w)
