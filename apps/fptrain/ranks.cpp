@@ -45,7 +45,7 @@ void warn_of_threads(int threads) {
   const int cores = available_cores();
   if (threads > cores && log::rank() == 0)
     log::warning(
-        "run.threads = {}, but this process may use {} core{} at a time: threads that share a core make a run slower "
+        "run.threads = {}, but this process may use {} core{}: threads that share a core make a run slower "
         "(0: one thread per core)",
         threads, cores, cores == 1 ? "" : "s");
 }
