@@ -27,8 +27,7 @@ Finding check_cores(const CpuFacts& cpu) {
     f.verdict = Verdict::note;
     f.advice = fmt::format(
         "the control group grants {:.3g} CPUs' time for {} CPUs: run.threads 0 is {} threads for all ranks of this "
-        "host "
-        "together, and more would only wait for each other",
+        "host together, and more would only wait for each other",
         cpu.quota, cpu.usable, useful_threads(cpu));
   } else if (cpu.usable < cpu.logical) {
     f.verdict = Verdict::note;

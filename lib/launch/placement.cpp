@@ -36,7 +36,7 @@ std::string host_name() {
 }
 
 RankPlace place_of_this_process(const std::string& device, const std::string& device_id) {
-  return {host_name(), ::getpid(), device, device_id, cores_of_this_process(), {}, fp::core_quota()};
+  return {host_name(), ::getpid(), device, device_id, cores_of_this_process(), {}, core_quota()};
 }
 
 std::string to_text(const RankPlace& p) {
