@@ -101,7 +101,8 @@ void pack_queries(const AttentionArgs& a, const BackwardWorkspace& w, int64_t b,
   memset(w.dq + block * d * kQueries, 0, static_cast<size_t>(d * kQueries) * sizeof(float));
 }
 
-// Computes P and dS, as words, from the scores and dP of a tile.
+// Computes P and dS, as words, from the scores and dP of a tile. ds_across has only the keys that a step of lanes can
+// see.
 template <class Unit>
 void differentiate_tile(const AttentionArgs& a, const BackwardWorkspace& w, const QueryBlock& q, int64_t h, int64_t n,
                         int64_t count, bool masked) {
@@ -109,9 +110,10 @@ void differentiate_tile(const AttentionArgs& a, const BackwardWorkspace& w, cons
   const float scale = a.scale * kLog2e;
   for (int v = 0; v < kVectors; ++v) {
     const Vf lse = load(w.lse + q.first + v * kLanes), delta = load(w.delta + q.first + v * kLanes);
-    for (int64_t j = 0; j < count; j += 2) {
+    const int64_t keys = keys_of_step(q, v, n, count);
+    for (int64_t j = 0; j < keys; j += 2) {
       Vf ds[2] = {};
-      for (int i = 0; i < 2 && j + i < count; ++i) {
+      for (int i = 0; i < 2 && j + i < keys; ++i) {
         const int64_t at = (j + i) * kQueries + v * kLanes;
         Vf p = exp2_small(load(w.scores + at) * scale - lse), dp = load(w.dp + at), kept = p;
         if (masked) p = kept = sees(q, v, n + j + i, upper_bound(a, h, n + j + i)) ? p : Vf{};
@@ -125,6 +127,10 @@ void differentiate_tile(const AttentionArgs& a, const BackwardWorkspace& w, cons
         store_along<Unit>(w.ds_along + (j + i) * kAlong + v * kLanes / Unit::kPerWord, ds[i]);
       }
       store_across<Unit>(w.ds_across + j / Unit::kPerWord * kQueries + v * kLanes, kQueries, ds[0], ds[1]);
+    }
+    for (int64_t j = keys; j < count; ++j) {
+      store_along<Unit>(w.p_along + j * kAlong + v * kLanes / Unit::kPerWord, Vf{});
+      store_along<Unit>(w.ds_along + j * kAlong + v * kLanes / Unit::kPerWord, Vf{});
     }
   }
 }
@@ -140,23 +146,32 @@ void backward_tile(const AttentionArgs& a, const BackwardWorkspace& w, const Que
   const Word* do_across = w.do_across + q_block * kAlong * w.d_pad;
   const auto times = [](float* c, int64_t ldc, const Word* x, int64_t ldx, const Word* y, int64_t ldy, int64_t k,
                         bool add) { return Product2d{c, ldc, x, ldx, y, ldy, k, add, nullptr}; };
-  multiply<Unit>(
-      times(w.scores, kQueries, w.k + key * w.row_words, w.row_words, q_transposed, kQueries, w.row_words, false),
-      count, kVectors);
-  multiply<Unit>(
-      times(w.dp, kQueries, w.v + key * w.row_words, w.row_words, do_transposed, kQueries, w.row_words, false), count,
-      kVectors);
   const int64_t n = a.k_offset + key;
+  for_vectors(q, n, count, [&](int v, int vectors, int64_t keys) {
+    const Word *k = w.k + key * w.row_words, *values = w.v + key * w.row_words;
+    multiply<Unit>(
+        from_vector(times(w.scores, kQueries, k, w.row_words, q_transposed, kQueries, w.row_words, false), v), keys,
+        vectors);
+    multiply<Unit>(
+        from_vector(times(w.dp, kQueries, values, w.row_words, do_transposed, kQueries, w.row_words, false), v), keys,
+        vectors);
+  });
   if (a.dropout.p > 0) dropout_tile(w.factors, a, q, b, h, n, count);
   differentiate_tile<Unit>(a, w, q, h, n, count, masked);
-  const int64_t q_words = words<Unit>(q.count);
-  multiply<Unit>(times(w.dv + key * w.d_pad, w.d_pad, w.p_along, kAlong, do_across, w.d_pad, q_words, true), count,
-                 d_vectors);
-  multiply<Unit>(times(w.dk + key * w.d_pad, w.d_pad, w.ds_along, kAlong, q_across, w.d_pad, q_words, true), count,
-                 d_vectors);
-  multiply<Unit>(times(w.dq + q_block * d * kQueries, kQueries, w.k_across + k_block * d * w.key_words, w.key_words,
-                       w.ds_across, kQueries, words<Unit>(count), true),
-                 d, kVectors);
+  for_keys(q, n, count, [&](int64_t j, int64_t keys, int64_t lane) {
+    const int64_t word = lane / Unit::kPerWord, depth = words<Unit>(q.count - lane), row = (key + j) * w.d_pad;
+    const int64_t along = j * kAlong + word, across = word * w.d_pad;
+    multiply<Unit>(times(w.dv + row, w.d_pad, w.p_along + along, kAlong, do_across + across, w.d_pad, depth, true),
+                   keys, d_vectors);
+    multiply<Unit>(times(w.dk + row, w.d_pad, w.ds_along + along, kAlong, q_across + across, w.d_pad, depth, true),
+                   keys, d_vectors);
+  });
+  for_vectors(q, n, count, [&](int v, int vectors, int64_t keys) {
+    multiply<Unit>(from_vector(times(w.dq + q_block * d * kQueries, kQueries, w.k_across + k_block * d * w.key_words,
+                                     w.key_words, w.ds_across, kQueries, words<Unit>(keys), true),
+                               v),
+                   d, vectors);
+  });
 }
 
 template <class T>

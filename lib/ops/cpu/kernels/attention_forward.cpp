@@ -69,7 +69,8 @@ struct Softmax {
   float top[kQueries], total[kQueries], correction[kQueries];
 };
 
-// Computes the probabilities, as words across the keys, from the scores of `count` keys at positions from n on.
+// Computes the probabilities, as words across the keys, from the scores of `count` keys at positions from n on; only
+// those of the keys that a step of lanes can see.
 template <class Unit>
 void softmax_block(const AttentionArgs& a, const QueryBlock& q, const ForwardWorkspace& w, Softmax& s, int64_t head,
                    int64_t n, int64_t count, bool masked) {
@@ -78,7 +79,8 @@ void softmax_block(const AttentionArgs& a, const QueryBlock& q, const ForwardWor
     float* scores = w.scores + v * kLanes;
     const Vf old = load(s.top + v * kLanes);
     Vf top = old;
-    for (int64_t j = 0; j < count; ++j) {
+    const int64_t keys = keys_of_step(q, v, n, count);
+    for (int64_t j = 0; j < keys; ++j) {
       Vf x = load(scores + j * kQueries) * scale;
       if (masked) x = sees(q, v, n + j, upper_bound(a, head, n + j)) ? x : splat(-__builtin_inff());
       store(scores + j * kQueries, x);
@@ -86,13 +88,13 @@ void softmax_block(const AttentionArgs& a, const QueryBlock& q, const ForwardWor
     }
     const Vf base = top == -__builtin_inff() ? Vf{} : top, correction = exp2_small(old - base);
     Vf total{};
-    for (int64_t j = 0; j < count; j += 2) {
+    for (int64_t j = 0; j < keys; j += 2) {
       Vf p0 = exp2_small(load(scores + j * kQueries) - base);
-      Vf p1 = j + 1 < count ? exp2_small(load(scores + (j + 1) * kQueries) - base) : Vf{};
+      Vf p1 = j + 1 < keys ? exp2_small(load(scores + (j + 1) * kQueries) - base) : Vf{};
       total += p0 + p1;
       if (a.dropout.p > 0) {
         p0 *= load(w.factors + j * kQueries + v * kLanes);
-        if (j + 1 < count) p1 *= load(w.factors + (j + 1) * kQueries + v * kLanes);
+        if (j + 1 < keys) p1 *= load(w.factors + (j + 1) * kQueries + v * kLanes);
       }
       store_across<Unit>(w.p + j / Unit::kPerWord * kQueries + v * kLanes, kQueries, p0, p1);
     }
@@ -140,12 +142,16 @@ void attend(const AttentionArgs& a, const Packed& packed, const ForwardWorkspace
     if (seen == Visibility::none) continue;
     const Word* k = packed.k + (slot * packed.blocks + block) * kKeys * packed.row_words;
     const Word* v = packed.v + (slot * packed.blocks + block) * d * packed.key_words;
-    multiply<Unit>({w.scores, kQueries, k, packed.row_words, w.q, kQueries, packed.row_words, false, nullptr}, count,
-                   kVectors);
+    const Product2d qk{w.scores, kQueries, k, packed.row_words, w.q, kQueries, packed.row_words, false, nullptr};
+    for_vectors(q, n, count, [&](int first_vector, int vectors, int64_t keys) {
+      multiply<Unit>(from_vector(qk, first_vector), keys, vectors);
+    });
     if (a.dropout.p > 0) dropout_tile(w.factors, a, q, b, h, n, count);
     softmax_block<Unit>(a, q, w, s, h, n, count, seen == Visibility::some);
-    multiply<Unit>({w.o, kQueries, v, packed.key_words, w.p, kQueries, words<Unit>(count), true, s.correction}, d,
-                   kVectors);
+    for_vectors(q, n, count, [&](int first_vector, int vectors, int64_t keys) {
+      const Product2d pv{w.o, kQueries, v, packed.key_words, w.p, kQueries, words<Unit>(keys), true, s.correction};
+      multiply<Unit>(from_vector(pv, first_vector), d, vectors);
+    });
   }
   write_output<T>(a, q, w, s, b, h);
 }

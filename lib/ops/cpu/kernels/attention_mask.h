@@ -12,6 +12,8 @@ namespace fp::cpu::FP_ISA {
 constexpr int64_t kQueries = 64;  // queries in a block: the lanes of a tile
 constexpr int64_t kKeys = 64;     // keys in a block: the rows of a tile
 constexpr int kVectors = kQueries / kLanes;
+constexpr int kStep = 2;                        // vectors of a block that are left out together
+constexpr int64_t kStepLanes = kStep * kLanes;  // lanes, and keys, of a step
 
 enum class Visibility { none, some, all };
 
@@ -60,6 +62,33 @@ FP_INLINE Visibility visibility(const AttentionArgs& a, const QueryBlock& q, int
   }
   if (highest <= q.p_min) return Visibility::none;
   return n1 <= q.p_min && n0 >= q.start_max && lowest > q.p_max ? Visibility::all : Visibility::some;
+}
+
+// Returns how many of `count` keys from position n on the lanes of the step of vector v can see: none beyond its last
+// query.
+FP_INLINE int64_t keys_of_step(const QueryBlock& q, int v, int64_t n, int64_t count) {
+  const int64_t last = q.position[(v / kStep + 1) * kStepLanes - 1];
+  return larger(0, smaller(count, last + 1 - n));
+}
+
+// Calls body(first vector, vectors, keys) for groups of the vectors of a block, with how many of `count` keys from
+// position n on they can see. On the diagonal of the matrix of scores a group is a step.
+template <class Body>
+FP_INLINE void for_vectors(const QueryBlock& q, int64_t n, int64_t count, Body&& body) {
+  const int group = n + count - 1 <= q.p_min ? kVectors : kStep;
+  for (int v = 0; v < kVectors; v += group)
+    if (const int64_t keys = keys_of_step(q, v, n, count); keys > 0) body(v, group, keys);
+}
+
+// Calls body(first key, keys, first lane) for groups of `count` keys from position n on, with the first lane that can
+// see one of them.
+template <class Body>
+FP_INLINE void for_keys(const QueryBlock& q, int64_t n, int64_t count, Body&& body) {
+  const int64_t group = n + count - 1 <= q.p_min ? kKeys : kStepLanes;
+  for (int64_t j = 0; j < count; j += group) {
+    const int64_t lane = larger(0, n + j - q.p_min) / kStepLanes * kStepLanes;
+    if (lane < q.count) body(j, smaller(group, count - j), lane);
+  }
 }
 
 // Returns the mask of the lanes of vector v that see the key at position n.

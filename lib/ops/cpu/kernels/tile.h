@@ -25,6 +25,14 @@ struct Product2d {
   const float* factor;  // one factor per lane, by which c is multiplied first; null: 1
 };
 
+// Returns the product of the lanes from vector v on.
+FP_INLINE Product2d from_vector(Product2d p, int v) {
+  p.c += v * kLanes;
+  p.b += v * kLanes;
+  if (p.factor != nullptr) p.factor += v * kLanes;
+  return p;
+}
+
 template <class Unit, int M, int V>
 static void tile(const Product2d& p, int64_t row, int64_t lane) {
   Vf sums[M][V];
