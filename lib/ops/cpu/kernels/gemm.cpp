@@ -2,8 +2,9 @@
 //
 // The smaller operand is packed for all threads: b, if it has fewer rows than a, else a. A work item is a part of the
 // other, up to kRowPart rows of a or one panel of b, which the thread that multiplies it packs for itself: it stays in
-// that core's cache, while the shared operand passes by. A kernel (gemm_lanes.h, gemm_tiles.h) multiplies packed
-// operands over the whole depth of a block, so no sum depends on how the work was divided.
+// that core's cache, while the shared operand passes by. Short rows of a are not packed but read where they are. A
+// kernel (gemm_lanes.h, gemm_tiles.h) multiplies operands over the whole depth of a block, so no sum depends on
+// how the work was divided.
 #include "ops/cpu/kernels/gemm_lanes.h"
 #include "ops/cpu/kernels/gemm_tiles.h"
 #include "ops/cpu/kernels/table.h"
@@ -78,11 +79,30 @@ struct GemmBlock {
 
 // Computes the tiles of rows [begin, end) of a block in one panel from their packed operands. `next_b`: see PanelRows.
 template <class Kernel>
-void multiply_panel(const GemmArgs& g, const GemmBlock& at, const Destination& d, const Word* a, const Word* b,
+void multiply_panel(const GemmArgs& g, const GemmBlock& at, const Destination& d, const Rows& a, const Word* b,
                     const Word* next_b, int64_t begin, int64_t end, int64_t column) {
   // Of a symmetric product, the rows down to the diagonal.
   const int64_t needed = g.symmetric ? smaller(end, column + Kernel::kColumns - at.first) : end;
   Kernel::multiply(a, b, at.depth, d, {begin, end, needed, column, g.n - column, next_b});
+}
+
+// Returns whether the kernel is to read `rows` rows of a where they are stored. Rows that are long would evict each
+// other from the caches before all panels of b have passed by.
+template <class Kernel, class T>
+bool reads_stored(const Operand<T>& a, int64_t rows) {
+  constexpr int64_t kLongest = 512;  // words
+  if constexpr (!Kernel::kReadsStored || sizeof(T) * Kernel::Unit::kPerWord != sizeof(Word))
+    return false;
+  else
+    return !a.transposed && a.depth <= kLongest * Kernel::Unit::kPerWord && a.depth % Kernel::Unit::kPerWord == 0 &&
+           rows % Kernel::kRows == 0;
+}
+
+// Returns the rows of a from `row` on where they are stored, from element k on.
+template <class T>
+Rows stored_rows(const Operand<T>& a, int64_t row, int64_t k) {
+  constexpr int64_t kPerWord = sizeof(Word) / sizeof(T);
+  return {reinterpret_cast<const Word*>(a.data + row * a.depth + k), a.depth / kPerWord};
 }
 
 template <class Kernel, class T>
@@ -99,12 +119,15 @@ void multiply_sharing_b(const GemmArgs& g, const Plan& p, const GemmBlock& at, c
   parallel_each(row_parts * parts, [&](int64_t item, int thread) {
     Word* packed = p.own + thread * p.own_words;
     const int64_t begin = item / parts * part_rows, end = smaller(begin + part_rows, at.rows), part = item % parts;
-    Kernel::RowPanels::template pack<Unit>(packed, a, at.first + begin, blocks_of(end - begin, kLanes),
-                                           {k, at.depth, 0, at.depth});
+    const bool stored = reads_stored<Kernel>(a, end - begin);
+    const Rows rows = stored ? stored_rows(a, at.first + begin, k) : Rows{packed, 0};
+    if (!stored)
+      Kernel::RowPanels::template pack<Unit>(packed, a, at.first + begin, blocks_of(end - begin, kLanes),
+                                             {k, at.depth, 0, at.depth});
     const typename Kernel::Session session;
     const int64_t first = panels * part / parts, last = panels * (part + 1) / parts - 1;
     for (int64_t i = first; i <= last; ++i)
-      multiply_panel<Kernel>(g, at, d, packed, panel(i), panel(i + 1 < panels ? i + 1 : 0), begin, end, i * kColumns);
+      multiply_panel<Kernel>(g, at, d, rows, panel(i), panel(i + 1 < panels ? i + 1 : 0), begin, end, i * kColumns);
   });
 }
 
@@ -114,7 +137,9 @@ void multiply_sharing_a(const GemmArgs& g, const Plan& p, const GemmBlock& at, c
   using Unit = typename Kernel::Unit;
   constexpr int64_t kColumns = Kernel::kColumns;
   const int64_t k = at.word * Unit::kPerWord;
-  pack_shared<Unit, typename Kernel::RowPanels>(p.shared, a, at.first, blocks_of(at.rows, kLanes), k, at.depth);
+  const bool stored = reads_stored<Kernel>(a, at.rows);
+  if (!stored)
+    pack_shared<Unit, typename Kernel::RowPanels>(p.shared, a, at.first, blocks_of(at.rows, kLanes), k, at.depth);
   // With many threads and few panels the rows are divided, too, in parts large enough to pay for packing the panel.
   const int64_t panels = blocks_of(g.n, kColumns);
   const int64_t parts = smaller(blocks_of(2 * g.threads, panels), blocks_of(at.rows, kRowPart));
@@ -125,8 +150,8 @@ void multiply_sharing_a(const GemmArgs& g, const Plan& p, const GemmBlock& at, c
     const int64_t column = (panels - 1 - item / parts) * kColumns, begin = item % parts * part_rows;
     Kernel::ColumnPanels::template pack<Unit>(packed, b, column, 1, {k, at.depth, 0, at.depth});
     const typename Kernel::Session session;
-    multiply_panel<Kernel>(g, at, d, p.shared + begin * at.depth, packed, nullptr, begin,
-                           smaller(begin + part_rows, at.rows), column);
+    const Rows rows = stored ? stored_rows(a, at.first + begin, k) : Rows{p.shared + begin * at.depth, 0};
+    multiply_panel<Kernel>(g, at, d, rows, packed, nullptr, begin, smaller(begin + part_rows, at.rows), column);
   });
 }
 

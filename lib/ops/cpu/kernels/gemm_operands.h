@@ -18,6 +18,12 @@ struct Operand {
   int64_t rows, depth;
 };
 
+// Rows of an operand: packed in panels, or, with ld > 0, as they are stored, ld words apart.
+struct Rows {
+  const Word* data;
+  int64_t ld;
+};
+
 // Part of the words of k of a block: [begin, end) of `depth`, which start at element `k` of the operands. Words beyond
 // the operands' last are packed as 0.
 struct DepthPart {

@@ -65,6 +65,7 @@ struct TileKernel {
   static constexpr int64_t kColumns = 32;
   static constexpr int64_t kDepth = 768;  // words
   static constexpr int64_t kDepthGrain = 16;
+  static constexpr bool kReadsStored = false;
   using RowPanels = TilePanels;
   using ColumnPanels = LanePanels<kColumns>;
 
@@ -73,13 +74,13 @@ struct TileKernel {
     return (int64_t{3} << 19) / static_cast<int64_t>(sizeof(Word)) / larger(1, depth) / 32 * 32;
   }
 
-  static void multiply(const Word* a, const Word* b, int64_t depth, const Destination& d, const PanelRows& p) {
+  static void multiply(const Rows& a, const Word* b, int64_t depth, const Destination& d, const PanelRows& p) {
     alignas(64) float sums[kGroup * kColumns];
     const int64_t piece = round_up(blocks_of(depth, blocks_of(depth, kPiece)), kDepthGrain);
     for (int64_t group = p.begin; group < p.needed; group += kGroup)
       for (int64_t word = 0; word < depth; word += piece)
         for (int64_t row = group; row < smaller(group + kGroup, p.needed); row += 32) {
-          const Word* tiles = a + (row - p.begin) * depth + word * 16;
+          const Word* tiles = a.data + (row - p.begin) * depth + word * 16;
           multiply_tile(tiles, b + word * kColumns, depth, {word, smaller(piece, depth - word)}, d, p, row,
                         sums + (row - group) * kColumns);
         }

@@ -24,11 +24,13 @@ struct F32Unit {
 struct Bf16Unit {
   static constexpr int kPerWord = 2;
   static inline __attribute__((always_inline)) Vf mac(Vf acc, const Word* a, Vu b) {
+    Word word;
+    memcpy(&word, a, sizeof word);
+    const Vu x = splat_bits(word);
 #ifdef __AVX512BF16__
-    return reinterpret_cast<Vf>(_mm512_dpbf16_ps(
-        reinterpret_cast<__m512>(acc), reinterpret_cast<__m512bh>(splat_bits(*a)), reinterpret_cast<__m512bh>(b)));
+    return reinterpret_cast<Vf>(
+        _mm512_dpbf16_ps(reinterpret_cast<__m512>(acc), reinterpret_cast<__m512bh>(x), reinterpret_cast<__m512bh>(b)));
 #else
-    const Vu x = splat_bits(*a);
     return acc + as_float(x << 16) * as_float(b << 16) + as_float(x & 0xffff0000u) * as_float(b & 0xffff0000u);
 #endif
   }
