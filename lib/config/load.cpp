@@ -156,11 +156,19 @@ YamlNode assemble(YamlNode root, const std::vector<std::string>& sets, const fs:
   return root;
 }
 
+// Adds a problem if the spec of a checkpoint, which states all of its model, is based on another file.
+void require_no_preset(const YamlNode& root, Problems& problems) {
+  if (const YamlNode* preset = preset_node(root))
+    problems.add(preset->place, "model.preset: the spec of a checkpoint states its whole model and has no preset");
+}
+
+// `base`: where relative paths start. If it is null, no other file is read.
 RunSpec read(std::string_view text, const std::string& name, const std::vector<std::string>& sets, DataFolders folders,
-             const fs::path& base) {
+             const fs::path* base) {
   Problems problems;
   YamlNode root = parse_root(text, name);
-  if (root.kind == YamlNode::Kind::map) root = assemble(std::move(root), sets, base, problems);
+  if (root.kind == YamlNode::Kind::map && base != nullptr) root = assemble(std::move(root), sets, *base, problems);
+  if (root.kind == YamlNode::Kind::map && base == nullptr) require_no_preset(root, problems);
   const bool whole = problems.empty();
   RunSpec spec;
   Written written;
@@ -168,7 +176,7 @@ RunSpec read(std::string_view text, const std::string& name, const std::vector<s
   resolve_open_keys(spec, written);
   if (spec.train.epochs > 0) written.open.emplace("train.steps");  // known once the data are
   try {
-    if (const fs::path file = find_cluster(spec.parallel.cluster, base); !file.empty())
+    if (const fs::path file = base != nullptr ? find_cluster(spec.parallel.cluster, *base) : fs::path(); !file.empty())
       spec.parallel.cluster = file.string();
   } catch (const ConfigError&) {  // reported by the commands that need the cluster
   }
@@ -191,7 +199,8 @@ std::string read_run_spec(const fs::path& file) { return read_text(file); }
 
 RunSpec load_run_spec(std::string_view text, const fs::path& file, const std::vector<std::string>& sets,
                       DataFolders folders) {
-  return read(text, file.string(), sets, folders, file.parent_path());
+  const fs::path folder = file.parent_path();
+  return read(text, file.string(), sets, folders, &folder);
 }
 
 RunSpec load_run_spec(const fs::path& file, const std::vector<std::string>& sets, DataFolders folders) {
@@ -200,7 +209,12 @@ RunSpec load_run_spec(const fs::path& file, const std::vector<std::string>& sets
 
 RunSpec parse_run_spec(std::string_view text, std::string_view name, const std::vector<std::string>& sets,
                        DataFolders folders) {
-  return read(text, std::string(name), sets, folders, fs::path());
+  const fs::path here;
+  return read(text, std::string(name), sets, folders, &here);
+}
+
+RunSpec parse_stored_spec(std::string_view text, std::string_view name) {
+  return read(text, std::string(name), {}, DataFolders::may_be_missing, nullptr);
 }
 
 ModelSection load_preset(const std::string& name) {

@@ -32,6 +32,10 @@ RunSpec load_run_spec(std::string_view text, const std::filesystem::path& file, 
 RunSpec parse_run_spec(std::string_view text, std::string_view name, const std::vector<std::string>& sets = {},
                        DataFolders folders = DataFolders::may_be_missing);
 
+// Parses the spec of a checkpoint, which states its whole model: reads no other file, whatever model.init_from or
+// parallel.cluster name, and refuses a model.preset.
+RunSpec parse_stored_spec(std::string_view text, std::string_view name);
+
 // Returns the resolved model section of the preset `name`. It is not checked as a whole, since a preset may leave out
 // required keys.
 ModelSection load_preset(const std::string& name);

@@ -158,7 +158,7 @@ ExportSummary export_model(const Checkpoint& checkpoint, const ExportOptions& o)
   if (fs::exists(o.to, error))
     throw ConfigError(fmt::format("--to {}: exists already; choose another name", o.to.string()));
   const TrainState state = checkpoint.state();
-  const RunSpec spec = parse_run_spec(state.config_yaml, (checkpoint.folder() / "config.yaml").string());
+  const RunSpec spec = parse_stored_spec(state.config_yaml, (checkpoint.folder() / "config.yaml").string());
   const std::vector<Outgoing> tensors = list_tensors(spec, state, o);
   ParamTable table;
   declare_parameters(spec.model, table);

@@ -64,7 +64,7 @@ void import_model(const ImportOptions& o) {
   if (o.sliding_window >= 0) spec.model.sliding_window = o.sliding_window;
   TrainState state;
   state.config_yaml = dump(spec);
-  parse_run_spec(state.config_yaml, "");  // a checkpoint must be readable: names that are not text, too many ids
+  parse_stored_spec(state.config_yaml, "");  // a checkpoint must be readable: names that are not text, too many ids
   state.carried = model.carried();
   if (o.sliding_window >= 0) {
     auto origin = carried_json(state.carried, ForeignModel::kOriginName);

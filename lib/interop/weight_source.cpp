@@ -33,7 +33,7 @@ WeightSource::WeightSource(const std::filesystem::path& path, Checkpoint::Verify
   path_ = checkpoint_->folder();
   if (path_ != path && older != Older::allowed) advice_ = advice_on_older(path_, older);
   state_ = checkpoint_->state();
-  spec_ = parse_run_spec(state_.config_yaml, (path_ / CheckpointManifest::kConfigName).string());
+  spec_ = parse_stored_spec(state_.config_yaml, (path_ / CheckpointManifest::kConfigName).string());
 }
 
 std::string WeightSource::chat_template() const {

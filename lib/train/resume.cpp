@@ -91,7 +91,7 @@ std::optional<std::string> other_model(const std::filesystem::path& folder, cons
   try {
     const Checkpoint checkpoint = Checkpoint::open(folder, Checkpoint::Verify::manifest);
     if (checkpoint.mismatches(table).empty()) return "";
-    const RunSpec spec = parse_run_spec(checkpoint.state().config_yaml, CheckpointManifest::kConfigName);
+    const RunSpec spec = parse_stored_spec(checkpoint.state().config_yaml, CheckpointManifest::kConfigName);
     if (std::string changes = model_changes(model, spec.model); !changes.empty()) return changes;
   } catch (const UserError&) {  // checkpoint_to_resume() reports it
   }

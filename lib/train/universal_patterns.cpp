@@ -45,7 +45,7 @@ std::map<std::string, UniversalPattern> universal_patterns(const Checkpoint& c) 
   ModelSection model;
   ParamTable table(mesh.tp());
   try {
-    model = parse_run_spec(c.state().config_yaml, CheckpointManifest::kConfigName).model;
+    model = parse_stored_spec(c.state().config_yaml, CheckpointManifest::kConfigName).model;
     if (model.vocab == 0) return {};
     declare_parameters(model, table);
   } catch (const ConfigError&) {

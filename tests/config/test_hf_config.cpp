@@ -171,6 +171,20 @@ TEST_CASE("init_from alone defines the model and is not read again once resolved
   CHECK_THROWS_AS(parse_run_spec("model: {init_from: /nowhere/at/all}", "run.yaml"), ConfigError);
 }
 
+TEST_CASE("the spec of a checkpoint leads to no other file", "[config]") {
+  const Folder folder;
+  RunSpec spec =
+      parse_run_spec("model: {family: llama, layers: 2, hidden: 32, heads: 2, ffn: 48, vocab: 77}", "run.yaml");
+  spec.model.init_from = folder.path.string();
+  folder.write("config.json", "{ no JSON");
+  CHECK(parse_stored_spec(dump(spec), "config.yaml").model.hidden == 32);
+  CHECK_THROWS_AS(parse_run_spec(dump(spec), "config.yaml"), ConfigError);
+
+  spec.model.init_from.clear();
+  folder.write("config.yaml", dump(spec));
+  CHECK_THROWS_AS(parse_stored_spec("model: {preset: " + folder.path.string() + "}", "config.yaml"), ConfigError);
+}
+
 TEST_CASE("init_from gives the architecture, and keys beside it override it", "[config]") {
   const Folder folder;
   folder.write("config.json", kLlama);
