@@ -41,10 +41,11 @@ SDP4BIT = {**FOUR_RANKS, "parallel.zero_stage": 1, "communication.weight_bits": 
            "communication.weight_differences": "true", "communication.gradient_bits": 4,
            "communication.node_gradient_bits": 8, "communication.rotate_gradients": "true"}
 GUARDED = {**ZEROPP, "communication.max_gradient_error": 0.7}
-# Gradients of one channel are 10,000 times larger. AdamW divides by their size, but clipping would make all others as small
-# as its eps.
-OUTLIER = "kind=outlier,what=h.2.attn.c_attn.weight,element=7,factor=1e4"
+# Gradients of one channel of the embedding are 10,000 times larger, and a block is one of its rows, so that the channel sets
+# the scale of every block. AdamW divides by their size, but clipping would make all others as small as its eps.
+OUTLIER = "kind=outlier,what=wte.weight,element=7,factor=1e4"
 UNCLIPPED = {"optimizer.grad_clip": 0}
+ROW_BLOCKS = {**UNCLIPPED, "communication.block": 384}
 
 VARIANTS = {
     "bf16": Variant("plain training on one rank", is_mesh=True, optimizer="AdamW", rate="1e-3"),
@@ -58,8 +59,8 @@ VARIANTS = {
                                 {**SDP4BIT, "communication.error_feedback": 0.8}, 4),
     "outlier": Variant("ZeRO 3 with an outlier channel", {**FOUR_RANKS, **UNCLIPPED, "parallel.zero_stage": 3}, 4,
                        fault=OUTLIER),
-    "outlier-zeropp": Variant("ZeRO++ with the same", {**ZEROPP, **UNCLIPPED}, 4, fault=OUTLIER),
-    "outlier-guarded": Variant("ZeRO++ with a limit of gradient errors and the same", {**GUARDED, **UNCLIPPED}, 4,
+    "outlier-zeropp": Variant("ZeRO++ with the same", {**ZEROPP, **ROW_BLOCKS}, 4, fault=OUTLIER),
+    "outlier-guarded": Variant("ZeRO++ with a limit of gradient errors and the same", {**GUARDED, **ROW_BLOCKS}, 4,
                                fault=OUTLIER),
 }
 
