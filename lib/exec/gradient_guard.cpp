@@ -170,7 +170,7 @@ int64_t GradientGuard::widened() const {
 }
 
 GradientGuardState GradientGuard::state() const {
-  GradientGuardState s{steps_, {}};
+  GradientGuardState s{steps_, {}, bits_of(0)};
   for (size_t id = 0; id < choices_.size(); ++id)
     if (choices_[id] > 0) s.bits[env_->params->table()[static_cast<ParamId>(id)].name] = bits_of(choices_[id]);
   return s;
@@ -180,9 +180,9 @@ void GradientGuard::restore(const GradientGuardState& s) {
   steps_ = s.steps;
   for (size_t id = 0; id < choices_.size(); ++id) {
     const auto found = s.bits.find(env_->params->table()[static_cast<ParamId>(id)].name);
+    const int bits = found != s.bits.end() ? found->second : s.fewest;
     choices_[id] = 0;
-    while (found != s.bits.end() && choices_[id] < formats_.size() && bits_of(choices_[id]) < found->second)
-      ++choices_[id];
+    while (choices_[id] < formats_.size() && bits_of(choices_[id]) < bits) ++choices_[id];
   }
 }
 

@@ -26,7 +26,8 @@ namespace fp {
 // The state of a guard between steps.
 struct GradientGuardState {
   int64_t steps = 0;                // measured
-  std::map<std::string, int> bits;  // by parameter, of those that are sent with more bits than the run spec says
+  std::map<std::string, int> bits;  // by parameter, of those that are sent with more bits than the others
+  int fewest = 0;                   // bits of the others; 0: unknown
 
   bool operator==(const GradientGuardState&) const = default;
 };

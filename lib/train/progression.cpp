@@ -14,11 +14,14 @@ namespace {
 constexpr const char* kGuard = "gradient_guard";
 constexpr const char* kGuardSteps = "steps";
 constexpr const char* kGuardBits = "bits";
+constexpr const char* kGuardFewest = "fewest_bits";
 
 std::optional<GradientGuardState> guard_of(const nlohmann::json& extra) {
   const auto found = extra.find(kGuard);
   if (found == extra.end()) return std::nullopt;
   GradientGuardState guard{integer_from<int64_t>(found->at(kGuardSteps), kGuardSteps, 0), {}};
+  if (const auto fewest = found->find(kGuardFewest); fewest != found->end())  // older checkpoints lack it
+    guard.fewest = integer_from<int>(*fewest, kGuardFewest, 0, 32);
   for (const auto& [name, bits] : found->at(kGuardBits).get_ref<const nlohmann::json::object_t&>())
     guard.bits[name] = integer_from<int>(bits, kGuardBits, 0, 32);
   return guard;
@@ -49,7 +52,7 @@ TrainState Progression::state() const {
   s.last_loss = last_loss;
   s.extra = {
       {"updates", updates}, {"skipped_in_a_row", skipped_in_a_row}, {"tokens", tokens}, {"elapsed_s", elapsed_s}};
-  if (guard) s.extra[kGuard] = {{kGuardSteps, guard->steps}, {kGuardBits, guard->bits}};
+  if (guard) s.extra[kGuard] = {{kGuardSteps, guard->steps}, {kGuardBits, guard->bits}, {kGuardFewest, guard->fewest}};
   return s;
 }
 

@@ -160,9 +160,13 @@ TEST_CASE("a resumed guard gives parameters at least the bits that they had", "[
   GradientGuard guard = r.guard(false);
   const std::string name = r.table[0].name, other = r.table[1].name;
   guard.restore({5, {{name, 16}, {"no such parameter", 8}}});  // of bf16 gradients
-  CHECK(guard.state() == GradientGuardState{5, {{name, 32}}});
+  CHECK(guard.state() == GradientGuardState{5, {{name, 32}}, 4});
   guard.restore({6, {{other, 8}}});
-  CHECK(guard.state() == GradientGuardState{6, {{other, 8}}});
+  CHECK(guard.state() == GradientGuardState{6, {{other, 8}}, 4});
+  guard.restore({7, {{other, 32}}, 8});  // of a run with 8 bits: the others were accepted with these
+  CHECK(guard.widened() == static_cast<int64_t>(r.table.size()));
+  CHECK(guard.state().bits.at(name) == 8);
+  CHECK(guard.state().bits.at(other) == 32);
 }
 
 }  // namespace fp::test
