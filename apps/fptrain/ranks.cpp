@@ -52,7 +52,9 @@ void warn_of_threads(int threads) {
 
 }  // namespace
 
-Ranks::Ranks() : environment_(read_environment()) { allow_all_descriptors(); }
+Ranks::Ranks() : environment_(read_environment()), before_join_(deadline(WatchdogSection())) {
+  allow_all_descriptors();
+}
 
 Ranks::~Ranks() { set_progress_hook({}); }
 
@@ -129,6 +131,7 @@ void Ranks::start(const Mesh& mesh, const WatchdogSection& watchdog) {
 
 void Ranks::join(const WatchdogSection& watchdog) {
   check_fault_request();
+  before_join_.reset();
   const auto limit = deadline(watchdog);
   connect();
   set_progress_hook([this] { world_->record().tick(); });

@@ -82,6 +82,7 @@ class Ranks {
   ExitCode within_memory(const std::function<ExitCode()>& work) const;
 
   LaunchEnvironment environment_;
+  std::unique_ptr<Deadline> before_join_;  // until then nothing else ends a rank that waits for a file system
   std::string run_directory_;
   std::unique_ptr<Ops> ops_;  // outlives the worlds that move its tensors
   std::unique_ptr<World> host_, device_world_;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <sstream>
+#include <utility>
 
 #include "base/file_descriptor.h"
 #include "base/log.h"
@@ -164,8 +165,9 @@ Lease::Verdict Lease::assess(const Seen& seen) const {
 }
 
 void Lease::refuse(const LeaseHolder& h) const {
-  throw DataError(fmt::format("{}: another run is using this folder ({}); wait for it or give this one its own",
-                              folder_of(file_).string(), described(h)));
+  throw FolderInUse(fmt::format("{}: another run is using this folder ({}); wait for it or give this one its own",
+                                folder_of(file_).string(), described(h)),
+                    h.job);
 }
 
 void Lease::acquire(Patience patience) {
@@ -267,8 +269,11 @@ void Lease::require() const {
 void Lease::renew() {
   try {
     require();
-    ::utimensat(AT_FDCWD, file_.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
-  } catch (const UserError&) {  // the next require() throws if the error persists
+    if (::utimensat(AT_FDCWD, file_.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0) return;
+    if (!std::exchange(warned_, true))
+      log::warning("{}: cannot be renewed: {}; if that lasts, a run on another host may take this folder over",
+                   file_.string(), std::strerror(errno));
+  } catch (const UserError&) {  // the next require() throws if the file still cannot be read
   }
 }
 

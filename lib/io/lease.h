@@ -15,6 +15,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 
@@ -57,6 +58,12 @@ class LeaseSystem {
 };
 LeaseSystem& real_lease_system();  // the real system
 
+// Another run holds the lease; `job` is its Slurm job, if it has one.
+struct FolderInUse : DataError {
+  FolderInUse(const std::string& text, std::string of_job) : DataError(text), job(std::move(of_job)) {}
+  std::string job;
+};
+
 class Lease {
  public:
   static constexpr std::chrono::seconds kRenewEvery{30};
@@ -66,7 +73,7 @@ class Lease {
   // refuse at once.
   enum class Patience : uint8_t { wait, none };
 
-  // Acquires the lease whose file is `file`, in an existing folder. Throws DataError, "FOLDER: another run is using
+  // Acquires the lease whose file is `file`, in an existing folder. Throws FolderInUse, "FOLDER: another run is using
   // this folder" and its holder, when it is held; InfrastructureError when its holder has not renewed it, or has
   // ended, but its lock remains.
   explicit Lease(const std::filesystem::path& file, Patience = Patience::wait, LeaseSystem& = real_lease_system());
@@ -104,6 +111,7 @@ class Lease {
   int fd_ = -1;                           // holds the lock
   mutable std::atomic<bool> lost_ = false;
   std::atomic<int64_t> ignored_ = 0;
+  bool warned_ = false;  // that it cannot be renewed
   std::jthread thread_;
 };
 

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "io/filesystem.h"
+#include "io/retry.h"
 
 namespace fp {
 namespace {
@@ -212,9 +213,11 @@ struct BrokenHistory : DataError {
 // Reads the lines of a file, holding at most kLongest bytes of each.
 class Lines {
  public:
-  explicit Lines(const std::filesystem::path& file)
-      : file_(file), in_(file, std::ios::binary), buffer_(kLongest, '\0') {
-    if (!in_) throw DataError(fmt::format("{}: cannot open: {}", file.string(), std::strerror(errno)));
+  explicit Lines(const std::filesystem::path& file) : file_(file), buffer_(kLongest, '\0') {
+    with_retries([&] {
+      in_.open(file, std::ios::binary);
+      if (!in_) fail_reading("open", file, errno);
+    });
   }
   // Returns false at the end of the file. A line that is too long is truncated, and so not a complete JSON object.
   bool next(std::string_view& line) {

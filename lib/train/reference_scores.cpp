@@ -1,6 +1,7 @@
 #include "train/reference_scores.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -12,10 +13,15 @@
 namespace fp {
 namespace {
 
-// Returns a file's first line: JSON with "identity", "source" and "xxh3". The values follow as little-endian doubles.
-std::string header_of(const nlohmann::json& identity, const std::string& source, const std::vector<double>& values) {
-  const nlohmann::json j = {
+constexpr std::chrono::minutes kSaveEvery{5};
+
+// Returns a file's first line: JSON with "identity", "source", "xxh3" and, unless all scores are there, "partial". The
+// values follow as little-endian doubles.
+std::string header_of(const nlohmann::json& identity, const std::string& source, const std::vector<double>& values,
+                      bool partial) {
+  nlohmann::json j = {
       {"identity", identity}, {"source", source}, {"xxh3", hash_bytes(values.data(), values.size() * sizeof(double))}};
+  if (partial) j["partial"] = true;
   return j.dump() + "\n";
 }
 
@@ -28,11 +34,11 @@ nlohmann::json header_from(std::string_view line, const std::string& where) {
   }
 }
 
-// Runs task(first, count) over [0, n) in steps and logs the progress.
+// Runs task(first, count) over [begin, n) in steps and logs the progress.
 template <class Task>
-void in_steps(uint64_t n, int64_t step, const char* what, Task&& task) {
-  uint64_t announced = 0;
-  for (uint64_t first = 0; first < n; first += static_cast<uint64_t>(step)) {
+void in_steps(uint64_t begin, uint64_t n, int64_t step, const char* what, Task&& task) {
+  uint64_t announced = begin;
+  for (uint64_t first = begin; first < n; first += static_cast<uint64_t>(step)) {
     task(first, static_cast<int64_t>(std::min<uint64_t>(static_cast<uint64_t>(step), n - first)));
     if (first - announced >= n / 10 && n >= 1000)
       log::info("reference scores: {} of {} {}", announced = first, n, what);
@@ -73,17 +79,32 @@ bool ReferenceScores::read(const std::filesystem::path& folder, Part& part,
   std::vector<double> values(part.values.size());
   if (bytes > 0) std::memcpy(values.data(), file.data() + line, bytes);
   const std::string stored = header["source"].get<std::string>();
-  if (file.substr(0, line) != header_of(part.identity, stored, values) || (source && *source != stored)) {
+  const bool partial = header.contains("partial");
+  if (file.substr(0, line) != header_of(part.identity, stored, values, partial) || (source && *source != stored)) {
     log::warning("{}: is damaged, or of other data or another reference model; it is recomputed", path.string());
     return false;
   }
+  if (partial && !source) return false;  // another model might go on with it
   part.values = std::move(values);
-  return true;
+  part.source = stored;
+  return !partial;
 }
 
-void ReferenceScores::write(const std::filesystem::path& folder, const Part& part, const std::string& source) const {
+void ReferenceScores::write(const std::filesystem::path& folder, const Part& part, const std::string& source,
+                            bool partial) const {
   const std::string_view raw(reinterpret_cast<const char*>(part.values.data()), part.values.size() * sizeof(double));
-  write_file_atomically(folder / part.file, header_of(part.identity, source, part.values) + std::string(raw));
+  write_file_atomically(folder / part.file, header_of(part.identity, source, part.values, partial) + std::string(raw));
+}
+
+// Returns the number of pairs, in the order in which they are scored, before the first one without scores.
+uint64_t ReferenceScores::scored() const {
+  uint64_t count = 0;
+  for (size_t d = 0; d < first_document_.size(); ++d)
+    for (uint64_t i = 0; i < train_.epoch_samples(static_cast<int>(d)); ++i, ++count) {
+      const uint64_t document = first_document_[d] + train_.document_in_order(static_cast<int>(d), i);
+      if (std::isnan(training_.values[document]) || std::isnan(training_.values[document + 1])) return count;
+    }
+  return count;
 }
 
 bool ReferenceScores::load(const std::filesystem::path& folder, const std::optional<std::string>& source,
@@ -93,25 +114,39 @@ bool ReferenceScores::load(const std::filesystem::path& folder, const std::optio
     world.all_reduce(std::span(&missing, 1));
     part->ready = missing == 0;
   }
+  // Scoring is collective: all ranks go on with the same pair.
+  begin_ = std::numeric_limits<uint64_t>::max();
+  for (const std::string& count : world.all_gather(std::to_string(scored())))
+    begin_ = std::min<uint64_t>(begin_, std::stoull(count));
   return training_.ready && held_out_.ready;
 }
 
-void ReferenceScores::score_training(Executor& executor, int64_t samples) {
+void ReferenceScores::score_training(Executor& executor, int64_t samples, const std::function<void()>& save) {
   Batch batch;
-  for (size_t d = 0; d < first_document_.size(); ++d)
-    in_steps(train_.epoch_samples(static_cast<int>(d)), samples, "pairs", [&](uint64_t first, int64_t n) {
+  auto saved = std::chrono::steady_clock::now();
+  uint64_t before = 0;  // pairs of earlier datasets
+  for (size_t d = 0; d < first_document_.size(); ++d) {
+    const uint64_t pairs = train_.epoch_samples(static_cast<int>(d));
+    const uint64_t begin = std::min(pairs, begin_ - std::min(begin_, before));
+    before += pairs;
+    in_steps(begin, pairs, samples, "pairs", [&](uint64_t first, int64_t n) {
       train_.fill_in_order(static_cast<int>(d), first, n, batch);
       const std::vector<double> losses = executor.row_losses(batch);
       for (size_t row = 0; row < losses.size(); ++row) {
         const uint64_t document = train_.document_in_order(static_cast<int>(d), first + row / 2) + row % 2;
         training_.values[first_document_[d] + document] = -losses[row];
       }
+      if (const auto now = std::chrono::steady_clock::now(); now - saved >= kSaveEvery) {
+        save();
+        saved = now;
+      }
     });
+  }
 }
 
 void ReferenceScores::score_held_out(Executor& executor, int64_t samples) {
   Batch batch;
-  in_steps(held_out_.values.size() / 2, samples, "held-out pairs", [&](uint64_t first, int64_t n) {
+  in_steps(0, held_out_.values.size() / 2, samples, "held-out pairs", [&](uint64_t first, int64_t n) {
     validation_->fill(first, n, batch);
     const std::vector<double> losses = executor.row_losses(batch);
     for (size_t row = 0; row < losses.size(); ++row) held_out_.values[2 * first + row] = -losses[row];
@@ -121,14 +156,18 @@ void ReferenceScores::score_held_out(Executor& executor, int64_t samples) {
 void ReferenceScores::compute(Executor& executor, int64_t samples, const std::filesystem::path& folder,
                               const std::string& source, bool writer) {
   if (!training_.ready) {
-    score_training(executor, samples);
-    if (writer) write(folder, training_, source);
+    if (begin_ > 0 && writer) log::info("reference scores: the first {} pairs were scored before", begin_);
+    score_training(executor, samples, [&] {
+      if (writer) write(folder, training_, source, true);
+    });
+    if (writer) write(folder, training_, source, false);
   }
   if (!held_out_.ready) {
     score_held_out(executor, samples);
-    if (writer) write(folder, held_out_, source);
+    if (writer) write(folder, held_out_, source, false);
   }
   training_.ready = held_out_.ready = true;
+  training_.source = held_out_.source = source;
 }
 
 void ReferenceScores::attach(uint64_t first, Batch& batch) const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -27,9 +28,13 @@ class ReferenceScores {
   // warning; what one rank of the world does not find counts as missing on all.
   bool load(const std::filesystem::path& folder, const std::optional<std::string>& source, Group& world);
   // Computes the missing scores with the executor's model, `samples` pairs at a time. All ranks call it; the `writer`
-  // stores the result in the folder.
+  // stores the result in the folder, and every few minutes what there is: after an interruption, load() with the same
+  // `source` finds it, and the rest is computed.
   void compute(Executor&, int64_t samples, const std::filesystem::path& folder, const std::string& source,
                bool writer = true);
+
+  // Returns the identity of the reference model of the scores, once they are loaded or computed.
+  const std::string& source() const { return training_.source; }
 
   // Fill in batch.reference_logp of a batch that holds the sampler's samples from index `first` on.
   void attach(uint64_t first, Batch&) const;
@@ -41,16 +46,19 @@ class ReferenceScores {
     nlohmann::json identity;
     std::vector<double> values;
     bool ready = false;
+    std::string source = {};  // of `values`, once there are any
   };
   bool read(const std::filesystem::path& folder, Part&, const std::optional<std::string>& source) const;
-  void write(const std::filesystem::path& folder, const Part&, const std::string& source) const;
-  void score_training(Executor&, int64_t samples);
+  void write(const std::filesystem::path& folder, const Part&, const std::string& source, bool partial) const;
+  uint64_t scored() const;
+  void score_training(Executor&, int64_t samples, const std::function<void()>& save);
   void score_held_out(Executor&, int64_t samples);
 
   const TrainSampler& train_;
   const ValidationSampler* validation_;
   std::vector<uint64_t> first_document_;  // index in training_.values where each training dataset begins
-  Part training_, held_out_;              // training: by document (NaN: not sampled); held-out: two per sample
+  Part training_, held_out_;  // training: by document (NaN: not sampled, or not scored yet); held-out: two per sample
+  uint64_t begin_ = 0;        // pairs of the training data that load() has found scored, before the first that is not
 };
 
 }  // namespace fp

@@ -134,6 +134,8 @@ void check_and_record_start(const RunSpec& spec, bool leads) {
     record_start(file, *job, {});
   } catch (const InfrastructureError&) {  // counts as a start without progress, whoever seems to hold the folder
     record_start(file, *job, {});
+  } catch (const FolderInUse& e) {  // an earlier start of this job that was killed on another node counts, too
+    if (e.job == job->id) record_start(file, *job, {});
   } catch (const UserError&) {                          // another run owns this folder and the file
   } catch (const std::filesystem::filesystem_error&) {  // set-up will report the error
   }

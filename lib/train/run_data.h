@@ -34,6 +34,7 @@ class RunData {
 
   // Returns DPO's reference scores; null for other objectives.
   ReferenceScores* reference() { return reference_ ? &*reference_ : nullptr; }
+  const ReferenceScores* reference() const { return reference_ ? &*reference_ : nullptr; }
 
  private:
   RunData(const RunSpec&, WorkSharing&&);

@@ -354,7 +354,7 @@ ExitCode run_training(const TrainRequest& request, Ops& ops, CountingOps& counti
   } catch (...) {
     // Notify the other ranks before destroying what may block: a save, a read of data that hangs.
     trainer.record_failure();
-    trainer.close_files();
+    trainer.flush_files();
     if (request.on_failure) request.on_failure();
     throw;
   }

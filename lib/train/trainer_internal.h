@@ -35,15 +35,20 @@ class Trainer {
   // Adds the exception that is being handled to the report.
   void record_failure();
   // Writes the remaining records for people and closes their files.
-  void close_files() { recorder_.reset(); }
+  void flush_files() {
+    if (recorder_) recorder_->flush(2);
+  }
 
  private:
   using Clock = std::chrono::steady_clock;
   void prepare_directory();
   void start_or_resume();
+  void warn_of_uneven_nodes();
+  void describe_run() const;
   void join_job(int64_t step);
   WeightSource open_model(const std::string& key, const std::string& path);
-  void find_reference(bool resuming);
+  void find_reference(const std::optional<Checkpoint>& resumed);
+  void require_same_reference(const Checkpoint&, const WeightSource&) const;
   void start_afresh();
   std::optional<Checkpoint> restore(std::optional<Checkpoint>, DamagedCheckpoints);
   void set_aside_on_all_ranks(const DamagedCheckpoints&);

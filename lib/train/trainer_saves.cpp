@@ -62,9 +62,11 @@ void Trainer::take_saves(bool must_succeed) {
     } else if (must_succeed && s.step == at_.step) {
       throw DataError(s.error, s.code);
     } else {
+      const int64_t next = s.step + spec_.checkpoint.every;
       event(at_.step,
-            fmt::format("{}; training continues, the next save is due after step {}", s.error,
-                        s.step + spec_.checkpoint.every),
+            next <= spec_.train.steps
+                ? fmt::format("{}; training continues, the next save is due after step {}", s.error, next)
+                : fmt::format("{}; no further save is due in this run", s.error),
             log::Level::error);
     }
     if (s.overran)

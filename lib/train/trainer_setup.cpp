@@ -41,6 +41,8 @@ void remove_temporaries(const std::filesystem::path& folder, std::filesystem::fi
   }
 }
 
+constexpr const char* kReference = "dpo_reference";  // in a checkpoint: the identity of the reference model
+
 }  // namespace
 
 Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, World& world, const Mesh& mesh)
@@ -93,13 +95,6 @@ void Trainer::start_or_resume() {
   if (groups_.world->rank() != 0) log_errors_to_file(directory_ / "log.txt");
   on_rank_0(*groups_.world, [&] {
     log_to_file(directory_ / "log.txt");
-    RunSpec resolved = spec_;
-    resolved.model = section_;
-    write_file_atomically(directory_ / "config.yaml", dump(resolved));
-    write_file_atomically(directory_ / "plan.txt",
-                          describe(pipeline_, step_sizes(spec_.train, groups_.mesh.dp()).back()) +
-                              describe(prediction_, spec_) + explain(prediction_));
-    if (request_.forecast) write_file_atomically(directory_ / "plan.json", request_.forecast->json);
     return std::string();
   });
 
@@ -119,10 +114,11 @@ void Trainer::start_or_resume() {
       log::warning("fault injected by FPTRAIN_FAULT: gradients of channel {} of {} are multiplied by {:g}",
                    fault->element, fault->what, fault->factor);
   }
-  find_reference(checkpoint.has_value());
+  find_reference(checkpoint);
   checkpoint = restore(std::move(checkpoint), std::move(damaged));
   if (!checkpoint) start_afresh();
   on_rank_0(*groups_.world, [&] {
+    describe_run();  // only now: a run that may not resume here must not change what describes the one before
     join_job(at_.step);
     return std::string();
   });
@@ -132,6 +128,7 @@ void Trainer::start_or_resume() {
       checkpoints_, spec_, model_->params(), ops_, *groups_.world,
       SaveOptions{"fptrain " + request_.version, groups_.mesh, groups_.world->rank(), lease_ ? &*lease_ : nullptr});
   if (leads()) recorder_.emplace(spec_, directory_, at_.step, facts());
+  warn_of_uneven_nodes();
   log::info("{}: {} parameters, {}, {:.2f} GiB predicted peak", describe_model(section_), prediction_.parameters,
             describe(spec_.parallel), static_cast<double>(predicted_peak()) / (1 << 30));
   log::info("{}", describe_length(spec_, &data_.train()));
@@ -140,6 +137,30 @@ void Trainer::start_or_resume() {
   for (const SetupEvent& e : setup_events_) event(at_.step, e.text, e.level);
   if (checkpoint) event(at_.step, fmt::format("resumed from {}", checkpoint->folder().string()));
   report("running");
+}
+
+// Warns where nodes do not have equal parts of the data group, on which what is sent between them less rests.
+void Trainer::warn_of_uneven_nodes() {
+  const CommunicationSection& c = spec_.communication;
+  const bool by_nodes = c.node_weights || c.by_nodes || (c.weight_differences && spec_.parallel.zero_stage == 3);
+  World& world = *groups_.comm_world;
+  if (!by_nodes || world.nodes().nodes() == 1 || !data_by_node(groups_.mesh, world.nodes(), world.rank()).empty())
+    return;
+  setup_events_.push_back(
+      {"communication.node_weights, by_nodes and, under ZeRO 3, weight_differences have no effect: they need the same "
+       "number of data-parallel ranks, at least 2, on each node, with consecutive ranks on one node; the weights of "
+       "each layer are gathered over all nodes"});
+}
+
+// Writes the run's spec and plan beside its checkpoints. Called on rank 0 only.
+void Trainer::describe_run() const {
+  RunSpec resolved = spec_;
+  resolved.model = section_;
+  write_file_atomically(directory_ / "config.yaml", dump(resolved));
+  write_file_atomically(directory_ / "plan.txt",
+                        describe(pipeline_, step_sizes(spec_.train, groups_.mesh.dp()).back()) +
+                            describe(prediction_, spec_) + explain(prediction_));
+  if (request_.forecast) write_file_atomically(directory_ / "plan.json", request_.forecast->json);
 }
 
 // Called on rank 0 only.
@@ -164,18 +185,30 @@ WeightSource Trainer::open_model(const std::string& key, const std::string& path
 }
 
 // Loads or computes DPO's scores of all answers under the reference model. A resumed run keeps the scores that it began
-// with, even if the reference model has changed since.
-void Trainer::find_reference(bool resuming) {
+// with, even if the reference model has changed since; it does not compute them with another one.
+void Trainer::find_reference(const std::optional<Checkpoint>& resumed) {
   ReferenceScores* scores = data_.reference();
-  if (scores == nullptr || (resuming && scores->load(directory_, std::nullopt, *groups_.world))) return;
+  if (scores == nullptr || (resumed && scores->load(directory_, std::nullopt, *groups_.world))) return;
   const std::string& named = spec_.train.dpo.reference;
   const WeightSource source =
       named.empty() ? open_model("model.init_from", spec_.model.init_from) : open_model("train.dpo.reference", named);
+  if (resumed) require_same_reference(*resumed, source);
   if (scores->load(directory_, source.identity(), *groups_.world)) return;
   load_on_all_ranks(source, model_->params(), ops_, *groups_.world);
   executor_->restore_weights(0);
   log::info("scoring all answers with the reference model {}", source.path().string());
   scores->compute(*executor_, spec_.train.micro_batch, directory_, source.identity(), leads());
+}
+
+void Trainer::require_same_reference(const Checkpoint& checkpoint, const WeightSource& source) const {
+  const auto& extra = checkpoint.position().extra;
+  const auto found = extra.find(kReference);  // older checkpoints lack it
+  if (found == extra.end() || *found == source.identity() || request_.allow_data_change) return;
+  throw ConfigError(fmt::format(
+      "{}: the run began with another reference model than {} is now, and {} does not have its scores; name the model "
+      "that it began with (train.dpo.reference), resume in the folder of the run, or accept another reference with "
+      "--allow-data-change",
+      checkpoint.folder().string(), source.path().string(), directory_.string()));
 }
 
 void Trainer::start_afresh() {
@@ -210,6 +243,7 @@ std::optional<Checkpoint> Trainer::restore(std::optional<Checkpoint> checkpoint,
   const TrainState s = state_on_all_ranks(*checkpoint, *groups_.world);
   carried_ = s.carried;
   at_ = Progression::from(s);
+  if (spec_.communication.max_gradient_error == 0) at_.guard.reset();  // what was measured then will be out of date
   if (GradientGuard* guard = executor_->gradient_guard(); guard != nullptr && at_.guard) guard->restore(*at_.guard);
   saved_step_ = resumed_step_ = at_.step;
   elapsed_before_ = at_.elapsed_s;
@@ -222,7 +256,7 @@ void Trainer::compare_settings(const std::string& config_yaml) {
   RunSpec now = spec_, before;
   now.model = section_;
   try {
-    before = parse_run_spec(config_yaml, CheckpointManifest::kConfigName);
+    before = parse_stored_spec(config_yaml, CheckpointManifest::kConfigName);
   } catch (const ConfigError& e) {
     setup_events_.push_back({fmt::format("the settings of the checkpoint cannot be compared: {}", e.what())});
     return;
@@ -265,6 +299,7 @@ TrainState Trainer::state() const {
   TrainState s = at.state();
   if (!leads()) return s;
   s.extra["data"] = data_identity(spec_, data_.train());
+  if (const ReferenceScores* scores = data_.reference()) s.extra[kReference] = scores->source();
   RunSpec resolved = spec_;
   resolved.model = section_;
   s.config_yaml = dump(resolved);

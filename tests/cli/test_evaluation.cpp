@@ -1,10 +1,15 @@
 // Held-out loss of a run: what is held out, the loss of each dataset of a mixture, sample text, preferences.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
 
 #include "cli/workspace.h"
+#include "io/filesystem.h"
 
 using namespace fp::test;
 using Catch::Contains;
+using fp::hash_bytes;
 
 namespace {
 
@@ -314,4 +319,33 @@ TEST_CASE("a run on preferences shows accuracy and margin", "[cli]") {
   CHECK_THAT(page, Contains("Loss, mean of pairs") && Contains("Accuracy, pairs with") && Contains("Reward margin"));
   CHECK_THAT(page, !Contains("nats per token") && !Contains("Validation, perplexity"));
   CHECK_THAT(slurp(w.run_directory("dpo") / "report.json"), Contains("initial weights from"));
+
+  // A start that was interrupted while it scored has left the scores of the first pairs.
+  const auto file = w.run_directory("dpo") / "reference-scores.bin";
+  const std::string whole = slurp(file);
+  const size_t line = whole.find('\n') + 1;
+  std::vector<double> scores((whole.size() - line) / sizeof(double));
+  std::memcpy(scores.data(), whole.data() + line, whole.size() - line);
+  std::fill(scores.begin() + 20, scores.end(), std::nan(""));
+  auto header = nlohmann::json::parse(whole.substr(0, line));
+  header["partial"] = true;
+  header["xxh3"] = hash_bytes(scores.data(), scores.size() * sizeof(double));
+  std::ofstream(file, std::ios::binary) << header.dump() << '\n'
+                                        << std::string_view(reinterpret_cast<const char*>(scores.data()),
+                                                            scores.size() * sizeof(double));
+  std::filesystem::remove_all(w.run_directory("dpo") / "checkpoints");
+  const Outcome again = run(w.train(spec, "dpo", more));
+  CAPTURE(again.output);
+  CHECK(again.code == 0);
+  CHECK_THAT(again.output, Contains("the first 10 pairs were scored before"));
+  CHECK(slurp(file) == whole);
+
+  // A resumed run that would have to score with another model than it began with is refused.
+  std::filesystem::remove(file);
+  REQUIRE(run(w.train(spec, "base", {"--set", "model.vocab=300", "--set", "train.steps=8"})).code == 0);
+  more.insert(more.end(), {"--set", "train.steps=12"});
+  const Outcome other = run(w.train(spec, "dpo", more));
+  CAPTURE(other.output);
+  CHECK(other.code == 2);
+  CHECK_THAT(other.output, Contains("the run began with another reference model"));
 }
