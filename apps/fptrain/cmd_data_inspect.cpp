@@ -230,7 +230,7 @@ void add_dataset_options(cli::App& command, DatasetArguments& arguments) {
       ->check(cli::IsMember({"auto", "prepared", "megatron", "llmc", "nanogpt"}))
       ->capture_default_str();
   command.add_option("--tokenizer", arguments.tokenizer,
-                     "bytes, or a tokenizer file, for formats that do not contain one");
+                     "bytes, a tokenizer file or a Hugging Face folder, for formats that do not contain a tokenizer");
 }
 
 void add_data_inspect(cli::App& data) {

@@ -60,7 +60,8 @@ void declare(Fields& f, DataSection& s) {
   f.add("validation_format", s.validation_format,
         {.doc = "Format of `validation`, as `data.train[].format`.", .choices = kDataFormats});
   f.add("tokenizer", s.tokenizer,
-        {.doc = "`bytes` or a tokenizer file, for datasets without their own tokenizer (all but prepared folders)."});
+        {.doc = "`bytes`, a tokenizer file or a Hugging Face folder, for datasets without their own tokenizer (all but "
+                "prepared folders)."});
   f.add("sampling", s.sampling,
         {.doc =
              "How samples are made. `packed`: windows of the token stream, regardless of document boundaries. "
@@ -355,7 +356,7 @@ void declare(Fields& f, RunSpec& s) {
       "watchdog", s.watchdog,
       {.doc =
            "Ends a stalled run. If no rank makes progress within the limit of its phase, or one rank does not reach a "
-           "communication within it, the run names the conspicuous ranks, prints stacks and ends with exit code 76."});
+           "communication within it, the run names the suspect ranks, prints stacks and ends with exit code 76."});
 }
 
 }  // namespace fp

@@ -77,17 +77,19 @@ void declare(Fields& f, MemorySection& s) {
          .unit = "tokens",
          .min = 1,
          .max = kMaxIds});
-  f.add("device_gib", s.device_gib,
-        {.doc = "Budget of device memory: what a rank may use of it. The planner then chooses the keys of this section "
-                "that are not written, as with `memory: auto`, and takes the fastest plan within the budget; a run "
-                "that needs more is refused before step 0. `parallel.auto: []` leaves nothing to choose. On CPUs, "
-                "where device and host are the same memory, tensors that are not offloaded count. 0: the whole device.",
-         .unit = "GiB",
-         .min = 0,
-         .max = kMostGib});
+  f.add(
+      "device_gib", s.device_gib,
+      {.doc = "Budget of device memory for each rank, in GiB. If it is set, the planner chooses the plannable keys of "
+              "this section that you have not written, as with `memory: auto`, and takes the fastest plan within the "
+              "budget. To turn that choice off, write `parallel.auto: []`. A run that needs more is refused before "
+              "step 0. On CPUs, where device and host are the same memory, all tensors that are not offloaded count. "
+              "0: no budget.",
+       .unit = "GiB",
+       .min = 0,
+       .max = kMostGib});
   f.add("host_gib", s.host_gib,
-        {.doc = "Budget of host memory, in the same way: what all ranks of a node may use of it together for offloaded "
-                "tensors and for the staging areas of saves. 0: the whole host.",
+        {.doc = "Budget of host memory for all ranks of a node together, in GiB, with the same effect as `device_gib`. "
+                "Offloaded tensors and the staging areas of saves count. 0: no budget.",
          .unit = "GiB",
          .min = 0,
          .max = kMostGib});

@@ -75,13 +75,13 @@ void declare(Fields& f, PipelineSection& s) {
 void declare(Fields& f, ParallelSection& s) {
   f.add(
       "auto", s.open,
-      {.doc = "Keys that the planner chooses, to minimise the time of a step within the available memory; `parallel: "
-              "auto` is short for [all], and `memory: auto` adds `memory`, also to a list that `--set` gives, if it is "
-              "not empty. Keys that are written keep their values. "
-              "`pipeline` stands for its four keys and `memory` for the seven from recompute to subgroup, which are "
-              "keys of the section `memory` (device_share and subgroup are those of `offload`, for offloaded state); "
-              "micro_batch is train.micro_batch, and the last two are keys of `communication`: gradients are "
-              "quantized only within `max_gradient_error`.",
+      {.doc = "Keys that the planner chooses, so that a step takes the least time within the available memory. Keys "
+              "that you have written keep their values. `parallel: auto` is short for [all]. `memory: auto` adds "
+              "`memory` to the list, also to one that `--set` gives, unless that is empty. `pipeline` stands for its "
+              "four keys, and `memory` for the eight keys from recompute to subgroup, which belong to the section "
+              "`memory` (device_share and subgroup to its part `offload`; they are for offloaded state). micro_batch "
+              "is train.micro_batch. node_weights and gradient_bits belong to `communication`; gradients are quantized "
+              "only within `max_gradient_error`.",
        .choices = {"all",
                    "tensor",
                    "sequence",
@@ -261,8 +261,8 @@ void declare(Fields& f, WatchdogSection& s) {
   limit("setup_s", s.setup_s, "Maximum time without progress before the first step. 0: no limit.");
   limit("data_s", s.data_s, "Maximum time without progress while a step reads its data. 0: no limit.");
   limit("step_s", s.step_s,
-        "Maximum time without progress within a training step; must exceed the longest time between two "
-        "communications. 0: no limit.");
+        "Maximum time without progress within a training step; must exceed the longest time that a rank computes "
+        "without beginning a layer or a communication. 0: no limit.");
   limit("evaluation_s", s.evaluation_s, "Maximum time without progress while evaluating. 0: no limit.");
   limit("save_s", s.save_s, "Maximum time without progress while saving. 0: no limit.");
   limit("farewell_s", s.farewell_s,
