@@ -47,8 +47,8 @@ class Ranks {
   void start(const Mesh&, const WatchdogSection&);
   // Throws ConfigError on all ranks unless all have the same command line and build.
   void require_same_command_line();
-  // Sets the run directory in which a Slurm job records the node that stood out when it failed (launch/suspect.h). Call
-  // it before join().
+  // Sets the run directory in which a Slurm job records the suspect node of a failure (launch/suspect.h). Call it
+  // before join().
   void note_suspects_in(const std::string& run_directory) { run_directory_ = run_directory; }
   // Opens this rank's device, sets its number of threads and logs where all ranks are. Throws ConfigError if ranks
   // would share a GPU without parallel.allow_gpu_sharing or if no rank has the device; InfrastructureError if only some

@@ -39,7 +39,7 @@ case "$code" in
     find_suspect || true
     echo "fptrain: the job is requeued"
     if scontrol requeue "$SLURM_JOB_ID"; then
-      [ -z "$suspect" ] || leave_out || echo "fptrain: node $suspect could not be left out" >&2
+      [ -z "$suspect" ] || leave_out || echo "fptrain: node $suspect could not be excluded" >&2
     else
       echo "fptrain: it could not be requeued; submit it again to continue" >&2
     fi
@@ -50,7 +50,7 @@ esac
 // Slurm changes the nodes of a job only while it is pending: after it was requeued and before it starts again, which it
 // cannot do while this script runs.
 constexpr std::string_view kSuspects = R"sh(
-# The node that stood out when this start failed is left out of the next ones, if enough nodes stay.
+# The suspect node of this start is excluded from the next ones, if enough nodes stay.
 suspect=""
 left_out=""
 find_suspect() {
@@ -64,7 +64,7 @@ find_suspect() {
   done <"$file"
   [ -n "$suspect" ] || return 0
   if [ "${#known[@]}" -gt %MOST% ]; then
-    echo "fptrain: node $suspect stood out, but no more than %MOST% may be left out (fptrain submit --leave-out)"
+    echo "fptrain: node $suspect is suspect, but no more than %MOST% may be excluded (fptrain submit --leave-out)"
     suspect=""
     return 0
   fi
@@ -75,13 +75,13 @@ find_suspect() {
   usable=$(sinfo --noheader --Node --partition="$SLURM_JOB_PARTITION" --states=idle,alloc,mix,comp --format=%N | sort -u |
     grep -cvxF -f <(scontrol show hostnames "$left_out")) || true
   if [ "$usable" -lt %MIN_NODES% ]; then
-    echo "fptrain: node $suspect stood out, but without it the job has too few nodes"
+    echo "fptrain: node $suspect is suspect, but without it the job has too few nodes"
     suspect=""
   fi
 }
 leave_out() {
   scontrol update JobId="$SLURM_JOB_ID" ExcNodeList="$left_out"
-  echo "fptrain: node $suspect stood out and is left out from now on"
+  echo "fptrain: node $suspect is suspect and is excluded from now on"
 }
 )sh";
 

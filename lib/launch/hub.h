@@ -62,7 +62,7 @@ class Hub final : public Member {
   void log_with_stacks(const std::string& text);
   // Waits, up to a limit, until every rank that is not silent has sent `verb` or has gone.
   void await(std::string_view verb);
-  // Ends all ranks. `odd`: the ranks that stand out.
+  // Ends all ranks. `odd`: the suspect ranks.
   [[noreturn]] void end(int code, const std::string& text, const std::vector<int>& odd, bool with_stacks = false);
 
   std::vector<Rank> ranks_;

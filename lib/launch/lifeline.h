@@ -13,7 +13,7 @@
 //    code.
 //  - A rank is told to stop early (launch/early_stop.h): all ranks end with 75.
 //  - The run stalls (the rule is in launch/stall.h): the hub logs the activity of every rank and the ranks that stand
-//    out, every rank prints the stack of its main thread, and the hub repeats below the stacks which ranks stand out.
+//    out, every rank prints the stack of its main thread, and the hub repeats below the stacks which ranks are suspect.
 //    Exit code 76. A rank of which three heartbeats are missing is called silent. When rank 0 is silent for the timeout
 //    of their phase, the other ranks end, first the one that logs it.
 //
@@ -45,7 +45,7 @@ struct LifelineOptions {
   PhaseTimeouts timeouts_s{};
   double connect_s = 60;  // limit for all ranks to join
   bool one_host = false;  // all ranks are on this host: rank 0 listens on loopback only
-  // Called with the suspect node before the run ends for a reason for which one of several nodes stands out. Runs in a
+  // Called with the suspect node before the run ends for a reason for which one of several nodes is suspect. Runs in a
   // separate thread, which is waited for up to end.log_s seconds.
   std::function<void(const std::string& node)> suspect = {};
   EndLimits end{};

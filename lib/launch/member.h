@@ -47,7 +47,7 @@ class Member {
   void warn_now(const std::string& text);
   // Returns, once, a "fail" message for an error that communication met while no thread was waiting for it.
   std::optional<PeerMessage> failure_of_device();
-  // Calls options_.suspect with the node that stood out; does nothing if `node` is empty.
+  // Calls options_.suspect with the suspect node; does nothing if `node` is empty.
   void report_suspect(const std::string& node) const;
 
   const int rank_;

@@ -69,7 +69,7 @@ std::vector<int> late_on_devices(std::span<const RankState> ranks) {
 std::string verdict(std::span<const RankState> ranks, const std::vector<int>& odd) {
   const bool all_wait = std::all_of(ranks.begin(), ranks.end(), waits);
   if (odd.empty())
-    return all_wait ? "All ranks wait alike: look at the network or the communication library." : "No rank stands out.";
+    return all_wait ? "All ranks wait alike: look at the network or the communication library." : "No rank is suspect.";
   const RankState& first =
       *std::find_if(ranks.begin(), ranks.end(), [&](const RankState& r) { return r.rank == odd[0]; });
   const std::string who = odd.size() == 1 ? describe_process(first) : ranks_text(odd);
@@ -78,7 +78,7 @@ std::string verdict(std::span<const RankState> ranks, const std::vector<int>& od
                     : late == odd             ? "has not issued the call that others wait in on their devices"
                     : !first.activity.waiting ? "is not in the communication that others wait in"
                                               : "waits in another communication than the others";
-  return fmt::format("Odd one out: {}: {}.", who, why);
+  return fmt::format("Suspect: {}: {}.", who, why);
 }
 
 }  // namespace

@@ -34,11 +34,11 @@ bool is_stalled(std::span<const RankState>, const PhaseTimeouts&);
 
 // Returns the ranks to investigate first: silent ranks; else those that have not issued a call for which others wait on
 // their devices; else those that do not wait while others do; else those in another communication than the majority;
-// without a majority, those at the earliest step. Empty: no rank stands out.
+// without a majority, those at the earliest step. Empty: no rank is suspect.
 std::vector<int> odd_ones_out(std::span<const RankState>);
 
-// Describes a stall in several lines: its duration, the odd ones out, and the activity of every rank, with ranks in the
-// same state on one line.
+// Describes a stall in several lines: its duration, the suspect ranks, and the activity of every rank, with ranks in
+// the same state on one line.
 std::string describe_stall(std::span<const RankState>);
 
 // "rank 3" or "ranks 0-2,5"; "step 12, phase step, waiting in all_reduce of data #345".

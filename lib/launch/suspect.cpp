@@ -41,7 +41,7 @@ void note_suspect(const std::filesystem::path& run_directory, const std::optiona
     if (::write(out.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
       fail_file(file, "write", errno);
   } catch (const DataError& e) {
-    log::warning("cannot record that node {} stood out: {}", node, e.what());
+    log::warning("cannot record that node {} is suspect: {}", node, e.what());
   }
 }
 

@@ -1,4 +1,4 @@
-// Records the node that stood out when a run failed. The batch script of a Slurm job reads the record and asks Slurm to
+// Records the suspect node of a run that failed. The batch script of a Slurm job reads the record and asks Slurm to
 // exclude that node (launch/batch_script.h).
 #pragma once
 

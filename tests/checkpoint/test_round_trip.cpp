@@ -37,7 +37,7 @@ struct Layout {
 const std::vector<Layout>& layouts() {
   static const std::vector<Layout> list = {
       {1, "{}"},
-      {1, "{}", "bf16"},  // with masters
+      {1, "{}", "bf16"},  // with master weights
       {2, "{tensor: 2}"},
       {4, "{tensor: 4}"},  // heads: 2 2 1 1
       {6, "{tensor: 6, megatron_sp: true}", "bf16"},

@@ -87,10 +87,10 @@ TEST_CASE("a batch script excludes the suspect node within limits") {
   };
   const std::vector<Case> cases = {
       {"", "(null)", "", ""},
-      {"12 0 n3\n", "(null)", "n3", "node n3 stood out and is left out"},
-      {"12 0 n3\n", "n1", "n1,n3", "node n3 stood out and is left out"},  // the user's, and ours
-      {"11 0 n2\n12 3 n2\n", "(null)", "", ""},                           // another job's, another start's
-      {"12 7 n1\n12 5 n2\n12 0 n3\n", "(null)", "", "no more than 2 may be left out"},
+      {"12 0 n3\n", "(null)", "n3", "node n3 is suspect and is excluded"},
+      {"12 0 n3\n", "n1", "n1,n3", "node n3 is suspect and is excluded"},  // the user's, and ours
+      {"11 0 n2\n12 3 n2\n", "(null)", "", ""},                            // another job's, another start's
+      {"12 7 n1\n12 5 n2\n12 0 n3\n", "(null)", "", "no more than 2 may be excluded"},
       {"12 0 n3\n", "n1,n2", "", "too few nodes"}};
   for (const Case& c : cases) {
     CAPTURE(c.suspects, c.excluded);

@@ -92,7 +92,7 @@ TEST_CASE("the stall report lists the activity of all ranks with identical ranks
   for (int r = 0; r < 8; ++r) ranks.push_back(r == 3 ? working(r, 12) : waiting(r, 11));
   const std::string text = describe_stall(ranks);
   CHECK_THAT(text, Contains("no rank has made progress for 11.0 s"));
-  CHECK_THAT(text, Contains("Odd one out: rank 3 (host h, pid 103): is not in the communication that others wait in."));
+  CHECK_THAT(text, Contains("Suspect: rank 3 (host h, pid 103): is not in the communication that others wait in."));
   CHECK_THAT(text, Contains("\n  ranks 0-2,4-7: step 7, phase step, waiting in all_reduce of data #5\n"));
   CHECK_THAT(text, Contains("\n  rank 3: step 7, phase step, working since all_reduce of data #5"));
   ranks[3] = silent(waiting(3, 12));
@@ -113,14 +113,14 @@ TEST_CASE("message fields can contain any bytes") {
   CHECK(activity_of(decode("beat\tx\ty\tz\tg\t99\t\t")).entry.kind == CommKind::host);  // nonsense does not crash
 }
 
-TEST_CASE("a rank that has not issued a call for which devices wait stands out") {
+TEST_CASE("a rank that has not issued a call for which devices wait is suspect") {
   // Rank 2 never issues call 8; the other ranks' hosts block in a copy after it, and one has even issued call 9.
   const std::vector<RankState> ranks = {on_device(0, {{"data@0", 8, 7}}), on_device(1, {{"data@0", 9, 7}}),
                                         on_device(2, {{"data@0", 7, 7}}), on_device(3, {{"data@0", 8, 7}})};
   CHECK(stalled(ranks));
   CHECK(odd(ranks) == std::vector<int>{2});
   const std::string text = describe_stall(ranks);
-  CHECK_THAT(text, Contains("Odd one out: rank 2 (host h, pid 102): has not issued the call that others wait in"));
+  CHECK_THAT(text, Contains("Suspect: rank 2 (host h, pid 102): has not issued the call that others wait in"));
   CHECK_THAT(text, Contains("its device in call 8 of 9 issued to data@0"));
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("a rank that works alone while devices wait for it is a stall only whe
   CHECK(stalled(with_still(11)));
 }
 
-TEST_CASE("in a chain of waiting ranks the one that waits for nobody stands out") {
+TEST_CASE("in a chain of waiting ranks the one that waits for nobody is suspect") {
   // Rank 1 waits for rank 2 in the pipeline, and so has not reached the all-reduce that rank 0 is in.
   const std::vector<RankState> ranks = {on_device(0, {{"data@0", 8, 7}}),
                                         on_device(1, {{"data@0", 7, 7}, {"stages@1", 3, 2}}),
@@ -141,7 +141,7 @@ TEST_CASE("in a chain of waiting ranks the one that waits for nobody stands out"
   CHECK(odd(ranks) == std::vector<int>{2});
 }
 
-TEST_CASE("no rank stands out if all devices wait for the same call") {
+TEST_CASE("no rank is suspect if all devices wait for the same call") {
   CHECK(odd({on_device(0, {{"data@0", 8, 7}}), on_device(1, {{"data@0", 8, 7}})}).empty());
   CHECK(odd({on_device(0, {{"data@0", 8, 7}}), on_device(1, {{"data@1", 5, 4}})}).empty());
   CHECK_THAT(describe_stall(std::vector{on_device(0, {{"data@0", 8, 7}}), on_device(1, {{"data@0", 8, 7}})}),

@@ -52,7 +52,7 @@ TEST_CASE("a rank missing from a communication is identified and all ranks print
   });
   INFO(o.text);
   CHECK(o.codes == all(kWatchedRanks, 76));
-  const std::string verdict = "Odd one out: " + watched_process(o, 3) + ": is not in the communication";
+  const std::string verdict = "Suspect: " + watched_process(o, 3) + ": is not in the communication";
   CHECK(o.count(verdict) == 2);
   CHECK(o.text.rfind(verdict) > o.text.rfind("]   "));  // repeated after all stacks
   CHECK(o.says("\n  ranks 0-2,4-7: step 12, phase step, waiting in all_reduce of data #345\n"));
@@ -70,7 +70,7 @@ TEST_CASE("a rank in another communication than the others is identified") {
   });
   INFO(o.text);
   CHECK(o.codes == all(4, 76));
-  CHECK(o.says("Odd one out: " + watched_process(o, 0) + ": waits in another communication"));
+  CHECK(o.says("Suspect: " + watched_process(o, 0) + ": waits in another communication"));
   CHECK(o.says("\n  rank 0: step 12, phase step, waiting in all_gather of data #345\n"));
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("a stopped rank is reported as silent and the others end without it") 
   INFO(o.text);
   CHECK(o.codes == expected);
   CHECK(o.says("warning: " + watched_process(o, 3) + " has been silent for"));
-  CHECK(o.says("Odd one out: " + watched_process(o, 3) + ": sends no heartbeat"));
+  CHECK(o.says("Suspect: " + watched_process(o, 3) + ": sends no heartbeat"));
   CHECK(o.after_fault_s < kTimeout + kLate + 2 * kDrain);
 }
 

@@ -35,8 +35,8 @@ const std::vector<FaultCase>& cases() {
        0,
        kStep,
        76,
-       {"Odd one out: rank 0 (host ", kElsewhere, "rank 0: step 5, phase step", "step 5, phase step, waiting in "}},
-      {"stop", 3, kStep, 76, {"Odd one out: rank 3 (host ", "sends no heartbeat", "step 5, phase step, waiting in "}},
+       {"Suspect: rank 0 (host ", kElsewhere, "rank 0: step 5, phase step", "step 5, phase step, waiting in "}},
+      {"stop", 3, kStep, 76, {"Suspect: rank 3 (host ", "sends no heartbeat", "step 5, phase step, waiting in "}},
       {"throw", 5, kEvaluation, 3, {", step 6, phase evaluation): fault injected by FPTRAIN_FAULT: throw"}},
       {"kill", 2, kSave, 0, {"rank 2 (host ", kGone, ", phase "}},
       {"throw", 0, kStep, 3, {", step 5, phase step): fault injected by FPTRAIN_FAULT: throw"}},
@@ -45,11 +45,11 @@ const std::vector<FaultCase>& cases() {
        3,
        kStep,
        76,
-       {"Odd one out: rank 3 (host ", kElsewhere, "rank 3: step 5, phase step", "step 5, phase step, waiting in "}},
+       {"Suspect: rank 3 (host ", kElsewhere, "rank 3: step 5, phase step", "step 5, phase step, waiting in "}},
       {"kill", 0, kStep, 0, {"rank 0 (host ", kGone, ", phase "}},
       {"stop", 0, kStep, 0, {"rank 0 (host ", "is gone: silent for ", "Last known: step "}},
-      {"sleep", 5, kEvaluation, 76, {"Odd one out: rank 5 (host ", kElsewhere, "rank 5: step 6, phase evaluation"}},
-      {"stop", 1, kSave, 76, {"Odd one out: rank 1 (host ", "step 6, phase save, waiting in "}}};
+      {"sleep", 5, kEvaluation, 76, {"Suspect: rank 5 (host ", kElsewhere, "rank 5: step 6, phase evaluation"}},
+      {"stop", 1, kSave, 76, {"Suspect: rank 1 (host ", "step 6, phase save, waiting in "}}};
   return list;
 }
 

@@ -68,7 +68,7 @@ TEST_CASE("a failure in one stage ends all stages", "[ranks]") {
   // When a rank is killed, mpirun kills the others and may lose what they print.
   for (const Case& c : {Case{"rank=5,step=5,phase=step,kind=kill", "", 0},
                         Case{"rank=2,step=5,phase=step,kind=throw", "fault injected by FPTRAIN_FAULT: throw", 3},
-                        Case{"rank=6,step=5,phase=step,kind=sleep", "Odd one out: rank 6 (host ", 0}}) {
+                        Case{"rank=6,step=5,phase=step,kind=sleep", "Suspect: rank 6 (host ", 0}}) {
     INFO(c.fault);
     std::vector<std::string> more = kPipelineRun;
     if (c.fault.ends_with("sleep")) {
