@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
   use_smaller_stacks();
   // Under `ulimit -f` a save that is too large must fail as on a full disk, not kill the run.
   std::signal(SIGXFSZ, SIG_IGN);
-  fp::cli::App app{"fptrain: an LLM trainer driven by config files"};
+  fp::cli::App app{"fptrain: trains language models from YAML run specs"};
   app.set_version_flag("--version", FPTRAIN_VERSION);
   app.require_subcommand(1);
   fp::CommandResult result;
