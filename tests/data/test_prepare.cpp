@@ -253,7 +253,7 @@ TEST_CASE("an existing output is kept unless it may be overwritten") {
   CHECK(entries_in(dir.path) == 3);  // text.txt, out, photos
 }
 
-TEST_CASE("short training documents that repeat held-out ones stay, and long ones go unless all may stay") {
+TEST_CASE("training documents that repeat held-out ones are dropped from --drop-repeats tokens on") {
   const TemporaryFolder dir;
   const std::string heading = "=head1 NAME\n", boilerplate(100, 'x');
   std::string text;

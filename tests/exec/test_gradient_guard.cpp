@@ -124,7 +124,7 @@ TEST_CASE("a parameter with an outlier in each block gets more bits, and fewer w
   CHECK(guard.changes().empty());
 }
 
-TEST_CASE("where much of a unit needs more bits, all of it is sent as it is", "[exec]") {
+TEST_CASE("a unit is sent unquantized if much of it needs more bits", "[exec]") {
   GuardRig r;
   GradientGuard guard = r.guard(true);
   CHECK(guard.widened() == 0);

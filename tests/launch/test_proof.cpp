@@ -104,7 +104,7 @@ TEST_CASE("a token survives a round trip through text and is unique") {
   CHECK_THROWS(Token(std::string(64, 'x')));
 }
 
-TEST_CASE("ends with different tokens do not authenticate and the spoke sends only its challenge") {
+TEST_CASE("peers with different tokens do not authenticate and the spoke sends only its challenge") {
   Wire w{Token(), Token()};
   w.spoke->send(hello_of_3);
   w.relay();

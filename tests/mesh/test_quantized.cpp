@@ -121,7 +121,7 @@ TEST_CASE("a limit of the error holds for the bits with which a single node send
   CHECK(widened_with(4) > widened_with(0));
 }
 
-TEST_CASE("a limit of the error that nothing keeps sends gradients as they are", "[mesh]") {
+TEST_CASE("gradients are sent unquantized if every format exceeds max_gradient_error", "[mesh]") {
   const ModelSection m = shared_model("llama");
   for (const int zero : {1, 2, 3}) {
     MeshPlan p{.dp = 4, .zero = zero};
@@ -135,7 +135,7 @@ TEST_CASE("a limit of the error that nothing keeps sends gradients as they are",
   }
 }
 
-TEST_CASE("a limit that all errors keep sends gradients with few bits from the second step on", "[mesh]") {
+TEST_CASE("gradients are quantized from the second step on if all are within max_gradient_error", "[mesh]") {
   const ModelSection m = shared_model("llama");
   MeshPlan p = quantized(MeshPlan{.tp = 2, .dp = 2, .zero = 1}, 0, 4);
   p.communication.max_gradient_error = 1;
@@ -157,7 +157,9 @@ TEST_CASE("a limit that all errors keep sends gradients with few bits from the s
   CHECK(run_mesh(m, first).norms[0] == limited.norms[0]);
 }
 
-TEST_CASE("training with a limit between the errors stays close, takes the predicted memory, and repeats", "[mesh]") {
+TEST_CASE(
+    "training with max_gradient_error has a loss close to plain training, the predicted memory, and reproducible bits",
+    "[mesh]") {
   const ModelSection m = shared_model("llama");
   for (const MeshPlan& exact : exact_meshes(2)) {
     CAPTURE(exact.text());

@@ -220,7 +220,7 @@ int check_drawn_budgets(uint32_t seed, int count) {
 
 }  // namespace
 
-TEST_CASE("runs within drawn budgets train the same as without", "[planner]") {
+TEST_CASE("runs within random budgets train the same as without", "[planner]") {
   const int fitting = check_drawn_budgets(3, 5);
   CHECK(fitting > 1);
   CHECK(fitting < 5);
@@ -232,7 +232,7 @@ TEST_CASE("the plan within each of many budgets is the fastest of those that fit
   check_budgets_of_gpu(2, 20);
 }
 
-TEST_CASE("runs within many drawn budgets train the same as without", "[planner][nightly]") {
+TEST_CASE("runs within many random budgets train the same as without", "[planner][nightly]") {
   CHECK(check_drawn_budgets(1, 20) > 8);
   CHECK(check_drawn_budgets(2, 20) > 8);
 }

@@ -88,7 +88,7 @@ TEST_CASE("mpirun with each saving and one other axis trains like one rank", "[r
   check_settings(settings, others());
 }
 
-TEST_CASE("mpirun with drawn savings on drawn meshes trains like one rank", "[ranks][nightly]") {
+TEST_CASE("mpirun with random savings on random meshes trains like one rank", "[ranks][nightly]") {
   std::mt19937 random(24);
   const auto draw = [&](size_t n) { return static_cast<size_t>(random()) % n; };
   std::vector<Setting> settings;

@@ -142,7 +142,7 @@ std::pair<double, double> place_of(const std::string& svg, const std::string& te
 
 }  // namespace
 
-TEST_CASE("a label keeps off the curves") {
+TEST_CASE("labels do not overlap curves") {
   Plot plot = line_plot({1, 50, 100}, {39, 39, 39});
   plot.from_zero = true;
   plot.limit = 40;
