@@ -227,10 +227,10 @@ void add_bench_machine(cli::App& bench, CommandResult& result) {
   comm->add_flag("--json", a->json, "one JSON object");
   comm->callback([a, &result] { result.code = bench_comm(*a); });
 
-  cli::App* all = bench.add_subcommand(
-      "all",
-      "Measure everything in a cluster description (docs/cluster-spec.md). Under mpirun: the rates while all ranks "
-      "work");
+  cli::App* all = bench.add_subcommand("all",
+                                       "Measure everything in a cluster description (docs/cluster-spec.md). Under "
+                                       "mpirun, measures all ranks at the same "
+                                       "time");
   add_device_options(*all, *a);
   add_directory(*all, *a);
   all->add_option("--write-cluster", a->file,

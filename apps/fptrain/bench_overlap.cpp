@@ -137,7 +137,9 @@ void add_bench_overlap(cli::App& bench) {
       ->add_option("--node-link-gb-per-s", a->node_link,
                    "the same between the nodes that parallel.ranks_per_node makes; default: as within a node")
       ->check(cli::PositiveNumber);
-  command->add_option("--latency-us", a->latency_us, "of each communication, times the logarithm of its ranks")
+  command
+      ->add_option("--latency-us", a->latency_us,
+                   "latency of a communication, in microseconds, per log2 of the number of its ranks")
       ->capture_default_str()
       ->check(cli::NonNegativeNumber);
   command->add_option("--variant", a->variants,

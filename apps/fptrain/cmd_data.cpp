@@ -87,7 +87,7 @@ void print_report(const InputReport& report) {
   if (!report.empty_files.empty())
     fmt::print("left out    files without text: {}\n", printable_names(report.empty_files));
   for (size_t i = 0; i < std::min<size_t>(report.not_text.size(), 10); ++i)
-    fmt::print("not text    {} are no UTF-8 and are kept as bytes\n", printable(report.not_text[i]));
+    fmt::print("not text    {} are not valid UTF-8; their bytes are kept\n", printable(report.not_text[i]));
   if (report.not_text.size() > 10) fmt::print("not text    ... and {} more files\n", report.not_text.size() - 10);
   if (report.divided)
     fmt::print("divided     {}: its end is held out, as there are too few files to hold out a whole one\n",
@@ -101,9 +101,8 @@ void warn_of_short_documents(const Manifest& m) {
   std::fflush(stdout);  // the warning comes last
   if (train.tokens < kShortDocument * train.documents)
     log::warning(
-        "the documents have {} tokens on average, and a model learns to end its text after so few; if they are parts "
-        "of "
-        "larger texts, choose larger documents (--documents file is the default)",
+        "the documents have {} tokens on average, so the model will learn to stop after about that many; if they are "
+        "parts of larger texts, split them less finely (--documents file)",
         train.tokens / train.documents);
 }
 

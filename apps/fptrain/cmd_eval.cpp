@@ -99,7 +99,9 @@ void print_result(const EvaluationResult& r, int64_t step, int64_t stride, bool 
   }
   fmt::print("step {}: {}{}\n", step, text_of(r),
              stride > 0
-                 ? fmt::format(" of samples that begin every {} tokens, in which most tokens are several times", stride)
+                 ? fmt::format(
+                       " over samples that begin every {} tokens and overlap, so most tokens are counted several times",
+                       stride)
                  : "");
   for (const auto& [label, of_dataset] : r.datasets) fmt::print("  {}: {}\n", printable(label), text_of(of_dataset));
   for (const PositionLoss& p : r.positions)

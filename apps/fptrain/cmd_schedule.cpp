@@ -114,7 +114,7 @@ std::string as_text(const Schedule& s, const Timing& t, const ScheduleArguments&
                    a.costs[0], a.costs[1], a.costs[2], a.costs[3]));
   line("work", fmt::format("{:g}", t.work), "of the busiest rank");
   line("bubble", fmt::format("{:.1f} %", 100 * t.bubble), "of the step, which ends on all ranks together");
-  line("bubble of spans", fmt::format("{:.1f} %", 100 * t.span_bubble),
+  line("idle within spans", fmt::format("{:.1f} %", 100 * t.span_bubble),
        "of the longest time from a rank's first action to its last");
   const auto most = std::max_element(t.peak_chunks.begin(), t.peak_chunks.end());
   line("peak memory", fmt::format("{}", *most),

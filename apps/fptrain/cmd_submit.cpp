@@ -71,8 +71,8 @@ int default_signal(double time_s) { return static_cast<int>(std::min<double>(kSi
 void require_time_for_steps(double time_s, double margin_s, const std::string& time) {
   if (time_s > margin_s) return;
   throw ConfigError(fmt::format(
-      "--time {} is {:g} s, and checkpoint.time_margin_s = {:g} s before the end a run saves and ends: each "
-      "start would make one step. Legal: --time {:.0f} or more, or checkpoint.time_margin_s below {:g}",
+      "--time {} is {:g} s, but a run saves and ends {:g} s before its time limit (checkpoint.time_margin_s), so each "
+      "start would make one step only. Legal: --time {:.0f} or more, or checkpoint.time_margin_s below {:g}",
       time, time_s, margin_s, std::floor(margin_s / 60) + 1, time_s));
 }
 

@@ -117,7 +117,8 @@ TEST_CASE("text that is no text is refused with the names of the files") {
   }
   const Outcome allowed = place.data("prepare --tokenizer bytes --out d --allow-bytes good.txt latin.txt");
   CHECK(allowed.code == 0);
-  CHECK_THAT(allowed.output, StartsWith("not text    latin.txt: 2 of 13 bytes are no UTF-8"));
+  CHECK_THAT(allowed.output,
+             StartsWith("not text    latin.txt: 2 of 13 bytes are not valid UTF-8; their bytes are kept"));
 }
 
 TEST_CASE("mistakes in JSON lines are reported by one line number, and advice for them is about lines") {

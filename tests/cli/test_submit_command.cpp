@@ -109,7 +109,7 @@ TEST_CASE("submit refuses a time limit that allows only one step per start", "[c
   const Outcome o = with("2", "120");
   CAPTURE(o.output);
   CHECK(o.code == 2);
-  CHECK_THAT(o.output, Contains("--time 2 is 120 s") && Contains("checkpoint.time_margin_s = 120 s") &&
+  CHECK_THAT(o.output, Contains("--time 2 is 120 s") && Contains("ends 120 s before its time limit") &&
                            Contains("Legal: --time 3 or more, or checkpoint.time_margin_s below 120"));
   CHECK(with("2", "119").code == 0);
   CHECK(with("3", "120").code == 0);

@@ -61,7 +61,7 @@ TEST_CASE("a multiple-choice file that is cut, extended or altered is refused") 
     return file_of(words(first) + words(kSecond));
   };
   CHECK_THAT(error_of(with(0, 1)), Contains("example 0: begins with 1"));
-  CHECK_THAT(error_of(with(1, 26)), Contains("takes 24 bytes but says 26"));
+  CHECK_THAT(error_of(with(1, 26)), Contains("has 24 bytes, but states a size of 26"));
   CHECK_THAT(error_of(with(2, 3)), Contains("index 3"));
   CHECK_THAT(error_of(with(3, 2)), Contains("label 2 of 2"));
   CHECK_THAT(error_of(with(4, 1)), Contains("1 completions"));

@@ -67,8 +67,9 @@ MultipleChoice read_example(Numbers& numbers, int32_t example, int32_t longest) 
     m.completions.push_back(numbers.ids("a completion"));
     need(!m.completions.back().empty(), fmt::format("completion {} is empty", c));
   }
-  need(numbers.at() - begin == bytes, fmt::format("takes {} bytes but says {}", numbers.at() - begin, bytes));
-  need(bytes <= longest, fmt::format("takes {} bytes, over the {} of the header's longest", bytes, longest));
+  need(numbers.at() - begin == bytes,
+       fmt::format("has {} bytes, but states a size of {}", numbers.at() - begin, bytes));
+  need(bytes <= longest, fmt::format("has {} bytes, more than the header's longest, {}", bytes, longest));
   return m;
 }
 
