@@ -35,7 +35,9 @@ class Staging {
 
  private:
   class Blocks;
-  // Returns the position of a block of this size that is added at position `at`: blocks do not wrap around.
+  // Positions count bytes since begin() and only grow; position p is at memory_[p % capacity_]. Returns the position at
+  // which a block of this size is stored if all before `at` is taken: `at`, or where the memory begins again, as blocks
+  // do not wrap around.
   uint64_t place(uint64_t at, size_t bytes) const;
   std::byte* memory_at(uint64_t position);
 
@@ -43,7 +45,7 @@ class Staging {
   size_t capacity_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  uint64_t filled_ = 0, released_ = 0;  // positions since begin(); in memory_ modulo the capacity
+  uint64_t filled_ = 0, released_ = 0;  // positions: the end of what was copied, the begin of what is still read
   bool failed_ = false, given_up_ = false;
 };
 

@@ -8,7 +8,7 @@
 
 namespace fp {
 
-// Returns part `i` of n equal parts of a tensor along its first dimension; empty of an empty one.
+// Returns part `i` of n equal parts of a tensor along its first dimension; an empty tensor if it is empty.
 inline Tensor part_of(const Tensor& t, size_t i, size_t n) {
   if (!t) return {};
   const int64_t count = t.shape[0] / static_cast<int64_t>(n);

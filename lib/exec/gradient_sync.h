@@ -63,7 +63,8 @@ class GradientSync {
     bool first = true, sharded = false, last = true;
     int unit = 0;
   };
-  // Returns how many reductions may be in flight when another one starts.
+  // Returns the number of reductions that may still be in flight when the next one starts; settle() waits for the
+  // others.
   size_t rest() const;
   // Starts the sums between nodes of all reductions in flight.
   void advance();

@@ -2,9 +2,9 @@
 // ranks and by hand-over within a rank. Each pair of neighbouring stages of a pipe has its own group, so that no link
 // delays another.
 //
-// If all tensor-parallel ranks hold the same tensor, and its way leads to another node, each sends only its own part;
-// the receivers, on one node, then gather the parts (the scatter/gather of Megatron-LM, Narayanan et al. 2021,
-// section 4.1).
+// If all tensor-parallel ranks hold the same tensor, and the next stage is on another node, each sends only its own
+// part; the receivers, which share a node, then gather the parts (the scatter/gather of Megatron-LM, Narayanan et al.
+// 2021, section 4.1).
 //
 // Where all micro-batches pass through a stage before the next one, many tensors wait within a rank. If activations are
 // offloaded, they wait in host memory; the first that is due comes back one pass ahead.

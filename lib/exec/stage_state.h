@@ -1,8 +1,9 @@
 // StageState: what a micro-batch leaves in a stage between its passes, by layer and chunk (sharding/tokens.h).
 //
 // The residual stream and its gradient are tensors of one chunk. If activations are offloaded, they are in host memory
-// while no pass uses them: a tensor goes out while the next chunk is computed, and comes back a chunk ahead; with two
-// chunks it is still there when it is due, and stays. A sequence of one chunk comes back a layer ahead.
+// while no pass uses them: a tensor is copied to the host while the next chunk is computed, and copied back one chunk
+// before it is used. With two chunks it is used before it has left the device, and so stays there. A sequence of one
+// chunk comes back one layer ahead.
 #pragma once
 
 #include <vector>

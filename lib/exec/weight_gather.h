@@ -59,10 +59,11 @@ class WeightGather {
     int uses = 0;
     bool ready = false;
     ArenaTensor kept;      // this rank's part of what the node keeps
-    bool is_kept = false;  // since the last change of the weights
+    bool is_kept = false;  // whether `kept` has the current weights; an update of the weights makes it false
   };
   void start(int unit);
   void begin_gather(Unit&, int unit);
+  // Waits for the gathers of start_all_gather() of the first `units` units.
   void arrive(size_t units);
 
   const ModelEnv* env_;
@@ -70,7 +71,7 @@ class WeightGather {
   ShardExchange shards_;
   std::vector<Unit> units_;
   std::vector<ShardExchange::Pending> arriving_;  // of start_all_gather(), by unit
-  size_t arrived_ = 0;                            // units at the begin of arriving_
+  size_t arrived_ = 0;                            // number of units, from the first on, that have arrived
   std::vector<int> copying_;  // units with a copy whose gather has not begun, in the order of their start
   int64_t acquired_ = 0;      // number of acquire()
 };

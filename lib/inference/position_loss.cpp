@@ -82,7 +82,8 @@ void PositionLosses::add(const ValidationSampler::Target& target, int64_t positi
   if (compared_) add_compared(target, position, loss);
 }
 
-// How many losses a target has in a range follows from its offset, so its mean needs no memory of its losses.
+// The offset of a target determines how many losses it has in a range. So each loss is added with its weight in the
+// mean, and no losses are kept.
 void PositionLosses::add_compared(const ValidationSampler::Target& target, int64_t position, double loss) {
   const size_t first = 2 * ranges_.size();
   for (const size_t i : {0, 1}) {

@@ -24,12 +24,12 @@ struct RankState {
 // Seconds by phase; 0 or absent: never.
 using PhaseTimeouts = std::map<std::string, double>;
 
-// Returns whether the run is stalled. A rank is overdue when its progress counter has not changed for longer than the
-// timeout of its phase, or when it is silent. A rank whose device has not finished all calls of a communicator waits in
-// a communication, whatever its host thread does. The run is stalled when all ranks are overdue, not all of them only
-// because they are silent; or when both a rank that waits in a communication and one that does not (it works, or is
-// silent) are overdue. So a rank may work alone while others wait for it, as long as it makes progress within its
-// phase's timeout.
+// Returns whether the run is stalled. A rank is late when its progress counter has not changed for longer than the
+// timeout of its phase. It waits when it is in a communication, or when its device has not finished all calls of a
+// communicator, whatever its host thread does. The run is stalled when at least one rank is late, and
+// 1. every rank is late or silent, or
+// 2. one rank waits, is late and not silent, while another rank is silent, or late without waiting.
+// So a rank may work alone while others wait for it, as long as it makes progress within its phase's timeout.
 bool is_stalled(std::span<const RankState>, const PhaseTimeouts&);
 
 // Returns the ranks to investigate first: silent ranks; else those that have not issued a call for which others wait on

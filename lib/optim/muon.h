@@ -2,15 +2,15 @@
 // orthogonalized momentum, all other parameters by AdamW.
 //
 // A step of a matrix W with gradient G:  M = momentum * M + G,  U = G + momentum * M (Nesterov),
-// W -= lr * (scale * orthogonalized(U) + weight_decay * W). What is one matrix is said by MuonMatrix in
-// exec/matrix_update.h, whose caller computes the last line, as the whole matrix may be spread over ranks.
+// W -= lr * (scale * orthogonalized(U) + weight_decay * W). MuonMatrix in exec/matrix_update.h defines what one matrix
+// is. The caller of MatrixUpdate computes the last line, as a matrix may be spread over ranks.
 #pragma once
 
 #include "optim/optimizer.h"
 
 namespace fp {
 
-// Updates what is no matrix by AdamW. For matrices, updates the momentum and replaces the gradient by U.
+// Updates parameters that are not matrices by AdamW. For matrices, updates the momentum and replaces the gradient by U.
 class MuonOptimizer final : public Optimizer {
  public:
   explicit MuonOptimizer(const OptimizerSection&);

@@ -11,7 +11,8 @@
 namespace fp {
 namespace {
 
-// By ActionKind.
+// PyTorch's letters, by ActionKind: its I (gradient of the input) is our B, its B (both gradients) is our D. Messages
+// use PyTorch's.
 constexpr std::array<std::string_view, kActionKinds> kNames = {
     "F", "I", "W", "B", "UNSHARD", "RESHARD", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "REDUCE_GRAD"};
 constexpr std::string_view kPair = ")OVERLAP_F_B";

@@ -17,7 +17,9 @@ void Trainer::save(bool must_succeed) {
   enter("save");
   // metrics.jsonl should have all steps of a checkpoint, unless the disk hangs, and with it the save.
   if (recorder_) recorder_->flush(kMetricsFirst);
-  if (saver_->under_way()) state_sums_ = {};  // waiting for it may take long
+  // Waiting for the save in progress may take minutes, in which memory may change; these sums would no longer prove
+  // what is saved, so the check sums the state anew.
+  if (saver_->under_way()) state_sums_ = {};
   if (!must_succeed && !free_for_next_save()) return;
   if (spec_.checkpoint.check_replicas) check_replicas(*model_, ops_, state_sums_);
   if (must_succeed)
