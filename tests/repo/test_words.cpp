@@ -4,6 +4,8 @@
 #include <cctype>
 #include <regex>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "repo/source_tree.h"
 
@@ -112,6 +114,46 @@ TEST_CASE("identifiers, comments and scripts use the words of the glossary") {
     if (starts_with_folder(path, "scripts") || (starts_with_folder(path, "tests") && path.ends_with(".py")))
       check_script(path, read_project_file(path), refused, problems);
   CHECK(problems.report() == "");
+}
+
+// The names in backticks in the right-hand column of old-names.md.
+std::vector<std::string> new_names(const std::string& page) {
+  static const std::regex quoted("`([^`]+)`");
+  std::vector<std::string> names;
+  for (const std::string& line : split_lines(page)) {
+    const size_t column = line.starts_with("| ") ? line.find(" | ") : std::string::npos;
+    if (column == std::string::npos) continue;
+    const std::string right = line.substr(column + 3);
+    for (std::sregex_iterator it(right.begin(), right.end(), quoted), end; it != end; ++it) names.push_back((*it)[1]);
+  }
+  return names;
+}
+
+// Returns whether a name of old-names.md exists: "io/" and "io/json" as a folder and a header of lib/, "lm_head.h" as a
+// file, and others, such as "Saver::Phase", by their last part as a token of the code.
+bool exists_as_named(const std::string& name, const std::set<std::string>& tokens, const std::set<std::string>& files) {
+  if (name.ends_with('/')) return exists_in_project("lib/" + name);
+  if (name.find('/') != std::string::npos) return exists_in_project("lib/" + name + ".h");
+  if (name.ends_with(".h")) return files.count(name) != 0;
+  return tokens.count(name.substr(name.rfind(':') + 1)) != 0;  // npos + 1 is 0
+}
+
+TEST_CASE("every new name of old-names.md exists") {
+  std::set<std::string> tokens, files;
+  for (const std::string& path : project_files({"lib", "apps", "cuda"}, {".h", ".cpp", ".cu"})) {
+    files.insert(path.substr(path.rfind('/') + 1));
+    for_each_token(strip_comments_and_literals(read_project_file(path)),
+                   [&](const std::string& token, char) { tokens.insert(token); });
+  }
+  const std::vector<std::string> names = new_names(read_project_file("docs/old-names.md"));
+  CHECK(names.size() > 80);
+  Problems problems("old names");
+  for (const std::string& name : names)
+    if (!exists_as_named(name, tokens, files)) problems.add("docs/old-names.md", "there is no " + name);
+  CHECK(problems.report() == "");
+  CHECK(new_names("| old | new |\n|---|---|\n| `a` x | `B::c`, `d/e` |\n") == std::vector<std::string>{"B::c", "d/e"});
+  CHECK(exists_as_named("B::c", {"c"}, {}));
+  CHECK_FALSE(exists_as_named("d/e", {"e"}, {"e.h"}));
 }
 
 TEST_CASE("the check of words finds refused words and comments without a subject") {
