@@ -59,7 +59,7 @@ class WeightGather {
     int uses = 0;
     bool ready = false;
     ArenaTensor kept;      // this rank's part of what the node keeps
-    bool is_kept = false;  // whether `kept` has the current weights; an update of the weights makes it false
+    bool is_kept = false;  // whether `kept` has the current weights
   };
   void start(int unit);
   void begin_gather(Unit&, int unit);
