@@ -229,8 +229,7 @@ void add_bench_machine(cli::App& bench, CommandResult& result) {
 
   cli::App* all = bench.add_subcommand("all",
                                        "Measure everything in a cluster description (docs/cluster-spec.md). Under "
-                                       "mpirun, measures all ranks at the same "
-                                       "time");
+                                       "mpirun, measures all ranks at the same time");
   add_device_options(*all, *a);
   add_directory(*all, *a);
   all->add_option("--write-cluster", a->file,

@@ -109,10 +109,10 @@ void add_config_command(cli::App& app, CommandResult&) {
     std::fputs((facts(spec) + dump(spec)).c_str(), stdout);
   });
 
-  cli::App* check = config->add_subcommand("check",
-                                           "Print OK, or all mistakes of the spec, including missing datasets (exit "
-                                           "code 2); `plan` also checks the ranks, and "
-                                           "`train` the content of the data");
+  cli::App* check =
+      config->add_subcommand("check",
+                             "Print OK, or all mistakes of the spec, including missing datasets (exit "
+                             "code 2); `plan` also checks the ranks, and `train` the content of the data");
   add_spec_options(check, a);
   check->callback([a] {
     check_plan(with_steps_of_data(read_spec(*a)));
