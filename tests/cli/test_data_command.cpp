@@ -94,7 +94,7 @@ TEST_CASE("a prepared folder is converted to another format and inspected there"
   CHECK(place.data("convert out --to megatron --out book_text_document --overwrite").code == 0);
   const Outcome onto_itself = place.data("convert out --to prepared --out ./out --overwrite");
   CHECK(onto_itself.code == 2);
-  CHECK_THAT(onto_itself.output, Contains("belongs to the dataset to convert"));
+  CHECK_THAT(onto_itself.output, Contains("belongs to the dataset that is read"));
   CHECK_THAT(place.data("inspect out").output, Contains("validation"));
   CHECK(
       place.data("convert book_text_document.bin --tokenizer bytes --to megatron --out book_text_document --overwrite")

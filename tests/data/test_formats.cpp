@@ -142,6 +142,31 @@ TEST_CASE("nanoGPT needs an explicit format and ids unknown to the tokenizer are
   CHECK_THROWS_AS(open_dataset(bytes_source(dir / "none"), Split::train), DataError);
 }
 
+TEST_CASE("a conversion replaces no file or folder of its source") {
+  const TemporaryFolder dir;
+  const std::string ids = raw<uint16_t>({'a', 256});
+  for (const char* name : {"t_0.bin", "t_1.bin"}) write_text(dir / name, ids);
+  prepare_lines(dir, numbered_lines(60), "folder", [](PrepareOptions& o) { o.validation_fraction = 0; });
+  write_text(dir / "folder/inside.bin", ids);
+  const std::string manifest = read_file(dir / "folder/manifest.json");
+  const auto refused = [&](const DatasetSource& from, const std::string& to, const std::string& name) {
+    ConvertOptions o{.source = from, .split = Split::train, .to = to, .out = dir / name, .overwrite = true};
+    return message_of<ConfigError>([&] { convert(o); });
+  };
+  const std::string why = "belongs to the dataset that is read";
+  CHECK_THAT(refused(bytes_source(dir / "t_*.bin", "nanogpt"), "nanogpt", "t_1.bin"), Contains(why));
+  CHECK_THAT(refused(bytes_source(dir / "t_*.bin", "nanogpt"), "megatron", "t_0"), Contains(why));
+  const DatasetSource folder{(dir / "folder").string(), "auto", nullptr};
+  CHECK_THAT(refused(folder, "prepared", "folder"), Contains(why));
+  CHECK_THAT(refused(folder, "nanogpt", "folder/train-00000.tokens"), Contains(why));
+  CHECK_THAT(refused(folder, "megatron", "folder/new"), Contains(why));
+  std::filesystem::create_directory_symlink(dir / "folder", dir / "link");
+  CHECK_THAT(refused(folder, "llmc", "link/train-00000.tokens"), Contains(why));
+  CHECK_THAT(refused(bytes_source(dir / "folder/inside.bin", "nanogpt"), "prepared", "folder"), Contains(why));
+  CHECK(read_file(dir / "t_1.bin") == ids);
+  CHECK(read_file(dir / "folder/manifest.json") == manifest);
+}
+
 TEST_CASE("the identity of a large file changes with its size and its sampled blocks") {
   const TemporaryFolder dir;
   std::string ids(4'000'000, 'a');

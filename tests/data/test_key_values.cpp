@@ -165,6 +165,10 @@ TEST_CASE("a key-value corpus fills the samples of a run with whole documents", 
   write_key_value_corpus(o);
   CHECK(identity_of_folder(dir / "pairs") != first);
 
+  o.filler.path = o.out.string();
+  CHECK_THAT(message_of<ConfigError>([&] { write_key_value_corpus(o); }), Contains("belongs to the dataset"));
+  CHECK(identity_of_folder(dir / "pairs") != first);
+
   o.lengths = {100, 512};
   CHECK_THAT(message_of<ConfigError>([&] { write_key_value_corpus(o); }), Contains("--lengths 100: does not divide"));
   o.lengths = {64};

@@ -4,7 +4,9 @@
 
 #include "base/error.h"
 #include "base/task_progress.h"
+#include "data/formats/megatron.h"
 #include "data/prepare/dataset_writer.h"
+#include "io/filesystem.h"
 
 namespace fp {
 namespace {
@@ -34,16 +36,32 @@ fs::path absolute_target(const fs::path& out) {
   return target.has_filename() ? target : target.parent_path();
 }
 
-// Throws ConfigError if a file or folder that is written belongs to the source.
+// Returns what a dataset is read from: its folder, or all of its files.
+std::vector<fs::path> parts_of(const DatasetSource& source) {
+  std::vector<fs::path> parts = matching_files(source.path);
+  if (source.format == "megatron" || (source.format == "auto" && is_megatron(source.path)))
+    for (const char* ending : {".bin", ".idx"}) parts.push_back(with_ending(megatron_prefix(source.path), ending));
+  return parts;
+}
+
+// Returns whether a path, which need not exist, is `other` or lies in it.
+bool is_within(const fs::path& path, const fs::path& other) {
+  std::error_code unknown;
+  for (fs::path at = fs::weakly_canonical(path, unknown); !at.empty(); at = at.parent_path()) {
+    if (fs::equivalent(at, other, unknown)) return true;
+    if (at == at.parent_path()) break;
+  }
+  return false;
+}
+
 void require_other_than_source(const ConvertOptions& options) {
-  const bool is_megatron = options.to == "megatron";
-  for (const char* of_source : {"", ".bin", ".idx"})
-    for (const char* written : {is_megatron ? ".bin" : "", is_megatron ? ".idx" : ""}) {
-      const fs::path from = options.source.path + of_source, to = options.out.string() + written;
-      if (std::error_code unknown; fs::equivalent(from, to, unknown))
-        throw ConfigError(fmt::format("--out {}: {} belongs to the dataset to convert; choose another name",
-                                      options.out.string(), to.string()));
-    }
+  std::vector<fs::path> written = {options.out};
+  if (options.to == "megatron") written = {with_ending(options.out, ".bin"), with_ending(options.out, ".idx")};
+  for (const fs::path& from : parts_of(options.source))
+    for (const fs::path& to : written)
+      if (is_within(to, from) || is_within(from, to))
+        throw ConfigError(fmt::format("--out {}: {} belongs to the dataset that is read; choose another name",
+                                      options.out.string(), is_within(to, from) ? to.string() : from.string()));
 }
 
 std::unique_ptr<DatasetWriter> make_writer(const ConvertOptions& options, const Dataset& source) {
@@ -66,12 +84,14 @@ std::span<const int32_t> body_of(std::span<const int32_t> document, const Datase
 
 }  // namespace
 
-fs::path check_prepared_target(const fs::path& out, bool overwrite) {
+fs::path check_prepared_target(const fs::path& out, bool overwrite, const DatasetSource& source) {
   ConvertOptions options;
+  options.source = source;
   options.to = "prepared";
   options.out = absolute_target(out);
   options.overwrite = overwrite;
   check_target(options);
+  require_other_than_source(options);
   return options.out;
 }
 

@@ -30,12 +30,12 @@ struct ConvertResult {
 };
 
 // Converts a dataset as a stream: only one document is in memory at a time. The result appears complete or not at all.
-// Throws ConfigError for invalid options and for what the format cannot represent (ids over 16 bits, a loss mask),
-// DataError for an invalid source.
+// Throws ConfigError for invalid options, also for an output that is a part of the source or contains one, and for what
+// the format cannot represent (ids over 16 bits, a loss mask), DataError for an invalid source.
 ConvertResult convert(const ConvertOptions& options);
 
-// Returns the absolute path of the prepared folder to write. Throws ConfigError if it exists, unless `overwrite` is set
-// and it is a prepared folder.
-std::filesystem::path check_prepared_target(const std::filesystem::path& out, bool overwrite);
+// Returns the absolute path of the prepared folder to write from `source`. Throws ConfigError if it exists, unless
+// `overwrite` is set and it is a prepared folder, and if it is a part of the source or contains one.
+std::filesystem::path check_prepared_target(const std::filesystem::path& out, bool overwrite, const DatasetSource&);
 
 }  // namespace fp

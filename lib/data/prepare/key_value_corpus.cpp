@@ -43,7 +43,7 @@ void check(const KeyValueCorpusOptions& o) {
 
 KeyValueCorpusResult write_key_value_corpus(const KeyValueCorpusOptions& given) {
   check(given);
-  const fs::path out = check_prepared_target(given.out, given.overwrite);
+  const fs::path out = check_prepared_target(given.out, given.overwrite, given.filler);
   const std::shared_ptr<const Dataset> source = open_dataset(given.filler, Split::train);
   const KeyValueTexts texts(source->tokenizer(), Filler(source));
   const auto writer = make_prepared_writer(out, source->tokenizer(), "data key-values");
