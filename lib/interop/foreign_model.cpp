@@ -13,6 +13,7 @@
 #include "interop/llmc.h"
 #include "io/filesystem.h"
 #include "io/json.h"
+#include "io/readable_file.h"
 #include "model/architecture.h"
 
 namespace fp {
@@ -191,7 +192,7 @@ std::string ForeignModel::identity() const {
     for (const auto& [name, t] : files.tensors())
       text += fmt::format("{} {} {} {}\n", name, t.dtype, t.shape, t.offset);
     for (size_t f = 0; f < files.files(); ++f) {
-      const uint64_t bytes = fs::file_size(files.path(f)), step = std::max<uint64_t>(bytes / 64, block.size());
+      const uint64_t bytes = facts_of(files.path(f)).bytes, step = std::max<uint64_t>(bytes / 64, block.size());
       text += fmt::format("{} {}\n", files.path(f).filename().string(), bytes);
       for (uint64_t at = 0; at + block.size() <= bytes; at += step) {
         files.read(f, at, block);

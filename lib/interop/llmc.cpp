@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <fstream>
+#include <span>
 #include <string_view>
 
 #include "base/error.h"
 #include "config/load.h"
+#include "io/readable_file.h"
 
 namespace fp {
 namespace {
@@ -37,9 +38,8 @@ constexpr std::array<std::string_view, 16> kLlmcNames = {"wte",
 
 std::array<int32_t, 256> read_header(const fs::path& path, bool& whole) {
   std::array<int32_t, 256> h{};
-  std::ifstream in(path, std::ios::binary);
-  in.read(reinterpret_cast<char*>(h.data()), kHeaderBytes);
-  whole = static_cast<uint64_t>(in.gcount()) == kHeaderBytes;
+  facts_of(path);  // refuses a pipe, for whose writer the next line would wait
+  whole = ReadableFile(path).read(0, std::as_writable_bytes(std::span(h))) == kHeaderBytes;
   return h;
 }
 
@@ -112,7 +112,7 @@ TensorFiles lay_out_llmc_model(const fs::path& path, const LlmcModel& model, con
     files.add(as.name(), std::move(t));
   }
   FP_CHECK(layout.in_order_of_rules().size() == table.size(), "a layout is of all parameters");
-  if (const uint64_t bytes = fs::file_size(path); bytes != at)
+  if (const uint64_t bytes = facts_of(path).bytes; bytes != at)
     throw DataError(fmt::format("{}: has {} bytes, its header needs {}", path.string(), bytes, at));
   return files;
 }

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 
 #include "base/error.h"
 #include "base/memory_error.h"
 #include "io/json.h"
+#include "io/readable_file.h"
 
 namespace fp {
 namespace {
@@ -133,20 +133,14 @@ SafetensorsHeader parse_safetensors(std::string_view bytes, uint64_t file_bytes,
 }
 
 SafetensorsHeader read_safetensors_header(const std::filesystem::path& path) {
-  std::error_code error;
-  const uint64_t file_bytes = std::filesystem::file_size(path, error);
-  if (error) throw DataError(fmt::format("{}: cannot be read: {}", path.string(), error.message()));
-  std::ifstream in(path, std::ios::binary);
-  if (!in)
-    throw DataError(fmt::format("{}: cannot be read: {}", path.string(), std::generic_category().message(errno)));
+  const uint64_t file_bytes = facts_of(path).bytes;
+  const ReadableFile file(path);
   std::string bytes(sizeof(uint64_t), '\0');
-  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<size_t>(in.gcount()));
+  bytes.resize(file.read(0, std::as_writable_bytes(std::span(bytes))));
   const uint64_t n = header_length(bytes, file_bytes, path.string());
   with_memory_for(
       n, [&] { return path.string() + ": header"; }, [&] { bytes.resize(sizeof n + n); });
-  in.read(bytes.data() + sizeof n, static_cast<std::streamsize>(n));
-  bytes.resize(sizeof n + static_cast<size_t>(in.gcount()));
+  bytes.resize(sizeof n + file.read(sizeof n, std::as_writable_bytes(std::span(bytes).subspan(sizeof n))));
   return parse_safetensors(bytes, file_bytes, path.string());
 }
 

@@ -1,18 +1,15 @@
 #include "interop/tensor_files.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "base/error.h"
 #include "interop/safetensors.h"
+#include "io/file_status.h"
 #include "io/filesystem.h"
 #include "io/json.h"
+#include "io/retry.h"
 
 namespace fp {
 namespace {
@@ -38,11 +35,14 @@ std::map<std::string, std::string> weight_map(const fs::path& index) {
 }
 
 fs::path only_safetensors_in(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error))
-    if (entry.path().extension() == ".safetensors") found.push_back(entry.path());
-  if (error) throw DataError(fmt::format("{}: cannot be listed: {}", folder.string(), error.message()));
+  const std::vector<fs::path> found = with_retries([&] {
+    std::vector<fs::path> files;
+    std::error_code error;
+    for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator(); it.increment(error))
+      if (it->path().extension() == ".safetensors") files.push_back(it->path());
+    if (error) fail_reading("list the folder", folder, error.value());
+    return files;
+  });
   if (found.size() != 1)
     throw DataError(
         fmt::format("{}: holds {} .safetensors files and no model.safetensors.index.json; legal: an index, "
@@ -53,28 +53,14 @@ fs::path only_safetensors_in(const fs::path& folder) {
 
 }  // namespace
 
-TensorFiles& TensorFiles::operator=(TensorFiles&& o) noexcept {
-  std::swap(files_, o.files_);
-  std::swap(tensors_, o.tensors_);
-  return *this;
-}
-
-TensorFiles::~TensorFiles() {
-  for (const File& f : files_) ::close(f.fd);
-}
-
 size_t TensorFiles::add_file(const fs::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    throw DataError(fmt::format("{}: cannot be opened: {}", path.string(), std::generic_category().message(errno)));
-  files_.push_back({path, fd});
+  files_.push_back(std::make_unique<ReadableFile>(path));
   return files_.size() - 1;
 }
 
 void TensorFiles::add(const std::string& name, StoredTensor t) {
   const auto [it, first] = tensors_.emplace(name, std::move(t));
-  if (!first)
-    throw DataError(fmt::format("{}: {} is in more than one file", files_[it->second.file].path.string(), name));
+  if (!first) throw DataError(fmt::format("{}: {} is in more than one file", path(it->second.file).string(), name));
 }
 
 const StoredTensor* TensorFiles::find(const std::string& name) const {
@@ -90,9 +76,9 @@ void TensorFiles::add_safetensors(const fs::path& path) {
 
 TensorFiles TensorFiles::open_safetensors(const fs::path& path) {
   TensorFiles set;
-  std::error_code error;
   const fs::path index = path / "model.safetensors.index.json";
-  if (!fs::is_directory(path, error)) {
+  const auto status = stat_path(path);
+  if (!status || !S_ISDIR(status->st_mode)) {
     set.add_safetensors(path);
   } else if (!path_exists(index)) {
     const fs::path usual = path / "model.safetensors";
@@ -110,16 +96,7 @@ TensorFiles TensorFiles::open_safetensors(const fs::path& path) {
 }
 
 void TensorFiles::read(size_t file, uint64_t offset, std::span<std::byte> out) const {
-  const File& f = files_[file];
-  while (!out.empty()) {
-    const ssize_t n = ::pread(f.fd, out.data(), out.size(), static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0)
-      throw DataError(fmt::format("{}: cannot read {} bytes at {}: {}", f.path.string(), out.size(), offset,
-                                  n == 0 ? "the file ends before" : std::generic_category().message(errno)));
-    out = out.subspan(static_cast<size_t>(n));
-    offset += static_cast<uint64_t>(n);
-  }
+  files_[file]->read_exactly(offset, out.data(), out.size());
 }
 
 }  // namespace fp

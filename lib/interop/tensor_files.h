@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "interop/element.h"
+#include "io/readable_file.h"
 
 namespace fp {
 
@@ -21,14 +23,9 @@ struct StoredTensor {
 
 class TensorFiles {
  public:
-  TensorFiles() = default;
-  TensorFiles(TensorFiles&& o) noexcept { *this = std::move(o); }
-  TensorFiles& operator=(TensorFiles&& o) noexcept;
-  ~TensorFiles();
-
   // Opens one .safetensors file, or a folder: its model.safetensors.index.json with all files it names, else its
   // model.safetensors, else its only .safetensors file. Throws DataError for anything missing, malformed or
-  // contradictory.
+  // contradictory. Like all that reads here, retries transient errors and then throws InfrastructureError.
   static TensorFiles open_safetensors(const std::filesystem::path&);
 
   // Opens a file and returns its index. Throws DataError when it cannot be opened.
@@ -39,7 +36,7 @@ class TensorFiles {
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
   // Returns null when there is no tensor of this name.
   const StoredTensor* find(const std::string& name) const;
-  const std::filesystem::path& path(size_t file) const { return files_[file].path; }
+  const std::filesystem::path& path(size_t file) const { return files_[file]->path(); }
 
   size_t files() const { return files_.size(); }
   // Reads out.size() bytes of a file from `offset` on. Throws DataError when the file ends before, or cannot be read.
@@ -48,11 +45,7 @@ class TensorFiles {
  private:
   void add_safetensors(const std::filesystem::path&);
 
-  struct File {
-    std::filesystem::path path;
-    int fd = -1;
-  };
-  std::vector<File> files_;
+  std::vector<std::unique_ptr<ReadableFile>> files_;
   std::map<std::string, StoredTensor> tensors_;
 };
 

@@ -1,9 +1,15 @@
 // Input files: folders, lists of files, and what files are by their names and content.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <cerrno>
 
 #include "base/error.h"
 #include "data/support.h"
+#include "data/text/byte_source.h"
 #include "data/text/inputs.h"
+#include "io/readable_file.h"
+#include "io/retry.h"
 
 using namespace fp;
 using namespace fp::test;
@@ -19,6 +25,29 @@ std::vector<std::string> names_of(const std::vector<fs::path>& paths, const fs::
 }
 
 }  // namespace
+
+TEST_CASE("text on a failing disk is read again, and is not called damaged") {
+  const TemporaryFolder dir;
+  write_text(dir / "plain.txt", "some text");
+  write_text(dir / "packed.zst", zstd("some text"));
+  int failures = 0;
+  set_retry_wait([](std::chrono::milliseconds) {});
+  set_read_call([&](int descriptor, void* to, size_t bytes, off_t at) -> ssize_t {
+    if (failures-- <= 0) return ::pread(descriptor, to, bytes, at);
+    errno = ESTALE;
+    return -1;
+  });
+  for (const char* name : {"plain.txt", "packed.zst"}) {
+    std::string text(9, '?');
+    failures = 3;
+    CHECK(open_source(dir / name)->read(text) == 9);
+    CHECK(text == "some text");
+    failures = 1'000'000;
+    CHECK_THROWS_AS(open_source(dir / name)->read(text), InfrastructureError);
+  }
+  set_read_call({});
+  set_retry_wait({});
+}
 
 TEST_CASE("a folder stands for the text files in it and in its folders, by name") {
   const TemporaryFolder dir;

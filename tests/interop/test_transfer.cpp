@@ -1,10 +1,15 @@
 // Import and export of small models of every family, without another program: the export equals what was imported.
 #include <catch2/catch.hpp>
+#include <cerrno>
 
 #include "base/error.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/inspect.h"
+#include "interop/llmc.h"
+#include "interop/tensor_files.h"
 #include "interop/transfer.h"
+#include "io/readable_file.h"
+#include "io/retry.h"
 #include "model_folders.h"
 #include "support/nobody.h"
 
@@ -69,10 +74,37 @@ TEST_CASE("an unreadable file or folder is not reported as missing", "[transfer]
   CHECK(closed(hf, fs::perms::none) == (hf / "config.json").string() + ": Permission denied");
   CHECK(closed(folder.path, fs::perms::none) == hf.string() + ": Permission denied");
   CHECK(closed(hf / "model.safetensors", fs::perms::none) ==
-        (hf / "model.safetensors").string() + ": cannot be read: Permission denied");
+        (hf / "model.safetensors").string() + ": cannot open: Permission denied");
   fs::rename(hf / "model.safetensors", hf / "weights.safetensors");
   CHECK(closed(hf, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec) ==
-        hf.string() + ": cannot be listed: Permission denied");
+        hf.string() + ": cannot list the folder: Permission denied");
+}
+
+TEST_CASE("weights on a failing disk are read again, and are not called bad", "[transfer]") {
+  const Folder folder;
+  const fs::path hf = folder / "hf";
+  write_folder(hf, model_of("gpt"));
+  int failures = 0;
+  set_retry_wait([](std::chrono::milliseconds) {});
+  set_read_call([&](int descriptor, void* to, size_t bytes, off_t at) -> ssize_t {
+    if (failures-- <= 0) return ::pread(descriptor, to, bytes, at);
+    errno = EIO;
+    return -1;
+  });
+  std::vector<std::byte> some(16);
+  failures = 3;
+  const TensorFiles files = TensorFiles::open_safetensors(hf);
+  CHECK(failures < 0);
+  failures = 3;
+  files.read(0, 0, some);
+  CHECK(failures < 0);
+  failures = 1'000'000;
+  CHECK_THROWS_AS(files.read(0, 0, some), InfrastructureError);
+  CHECK_THROWS_AS(TensorFiles::open_safetensors(hf), InfrastructureError);
+  CHECK_THROWS_AS(is_llmc_model(hf / "model.safetensors"), InfrastructureError);
+  set_read_call({});
+  set_retry_wait({});
+  CHECK_THROWS_AS(files.read(0, fs::file_size(hf / "model.safetensors") - 15, some), DataError);
 }
 
 TEST_CASE("an imported model of every family is exported byte for byte", "[transfer]") {

@@ -6,53 +6,47 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <vector>
 
 #include "base/error.h"
 #include "base/memory_error.h"
 #include "io/filesystem.h"
+#include "io/readable_file.h"
+#include "io/retry.h"
 
 namespace fp {
 namespace {
 
 class PlainSource : public ByteSource {
  public:
-  explicit PlainSource(const std::filesystem::path& path) : path_(path), file_(std::fopen(path.c_str(), "rb")) {
-    if (!file_) throw DataError(fmt::format("{}: cannot open: {}", path.string(), std::strerror(errno)));
-    std::setvbuf(file_.get(), nullptr, _IONBF, 0);  // callers read large blocks
-  }
+  explicit PlainSource(const std::filesystem::path& path) : file_(path) {}
   size_t read(std::span<char> out) override {
-    const size_t n = std::fread(out.data(), 1, out.size(), file_.get());
-    if (n < out.size() && std::ferror(file_.get()))
-      throw DataError(fmt::format("{}: cannot read: {}", path_.string(), std::strerror(errno)));
+    const size_t n = file_.read(position_, std::as_writable_bytes(out));
     position_ += n;
     return n;
   }
   uint64_t position() const override { return position_; }
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  std::filesystem::path path_;
-  std::unique_ptr<std::FILE, Close> file_;
+  ReadableFile file_;
   uint64_t position_ = 0;
 };
 
 class GzipSource : public ByteSource {
  public:
-  explicit GzipSource(const std::filesystem::path& path) : path_(path), file_(gzopen(path.c_str(), "rb")) {
-    if (!file_) throw DataError(fmt::format("{}: cannot open: {}", path.string(), std::strerror(errno)));
-    gzbuffer(file_.get(), 1 << 18);
-    if (gzdirect(file_.get())) throw DataError(fmt::format("{}: not a gzip file, despite its name", path.string()));
+  explicit GzipSource(const std::filesystem::path& path) : path_(path) {
+    with_retries([this] { open(); });
   }
   size_t read(std::span<char> out) override {
     size_t total = 0;
     while (total < out.size()) {
       const auto want = static_cast<unsigned>(std::min(out.size() - total, size_t{1} << 30));
-      const int n = gzread(file_.get(), out.data() + total, want);
+      const int n = with_retries([&] {
+        if (!file_) open();
+        const int got = gzread(file_.get(), out.data() + total, want);
+        fail_if_unreadable();
+        return got;
+      });
       int error = Z_OK;
       const char* message = gzerror(file_.get(), &error);
       if (error == Z_MEM_ERROR) throw MemoryError(path_.string() + ": memory ran out while expanding it");
@@ -62,17 +56,38 @@ class GzipSource : public ByteSource {
             fmt::format("{}: truncated or damaged gzip data near byte {}: {}", path_.string(), position(), message));
       if (n == 0) break;
       total += static_cast<size_t>(n);
+      expanded_ += n;
     }
     return total;
   }
   uint64_t position() const override { return static_cast<uint64_t>(std::max<z_off_t>(gzoffset(file_.get()), 0)); }
 
  private:
+  // Opens the file, and continues after what was expanded.
+  void open() {
+    file_.reset(gzopen(path_.c_str(), "rb"));
+    if (!file_) fail_reading("open", path_, errno);
+    gzbuffer(file_.get(), 1 << 18);
+    const bool direct = gzdirect(file_.get()) != 0;
+    fail_if_unreadable();
+    if (direct) throw DataError(fmt::format("{}: not a gzip file, despite its name", path_.string()));
+    if (expanded_ > 0) gzseek(file_.get(), expanded_, SEEK_SET);
+  }
+  // Closes the file after a failure to read it: zlib has lost the bytes that it read before.
+  void fail_if_unreadable() {
+    const int reason = errno;
+    int error = Z_OK;
+    gzerror(file_.get(), &error);
+    if (error != Z_ERRNO) return;
+    file_.reset();
+    fail_reading("read", path_, reason);
+  }
   struct Close {
     void operator()(gzFile_s* file) const { gzclose(file); }
   };
   std::filesystem::path path_;
   std::unique_ptr<gzFile_s, Close> file_;
+  z_off_t expanded_ = 0;  // bytes
 };
 
 class ZstdSource : public ByteSource {
