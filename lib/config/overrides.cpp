@@ -59,6 +59,14 @@ YamlNode* follow(YamlNode& node, const Step& step, const Place& place) {
   return &list.items[*step.index];
 }
 
+// Returns whether a part of the text of an unquoted scalar, or of an empty value, is a comment in YAML.
+bool loses_a_comment(std::string_view text, const YamlNode& value) {
+  const bool plain = value.kind == YamlNode::Kind::null || (value.kind == YamlNode::Kind::scalar && !value.quoted);
+  for (size_t at = text.find('#'); plain && at != text.npos; at = text.find('#', at + 1))
+    if (at == 0 || std::string_view(" \t\r\n").find(text[at - 1]) != std::string_view::npos) return true;
+  return false;
+}
+
 }  // namespace
 
 void apply_set(YamlNode& root, const std::string& set, Problems& problems) {
@@ -74,6 +82,10 @@ void apply_set(YamlNode& root, const std::string& set, Problems& problems) {
   YamlNode value = text.empty() ? YamlNode(YamlNode::Kind::scalar, place, "", true)
                                 : parse_yaml(text, place.source, in_value, Lines::hidden);
   if (value.place.source.empty()) value.place = place;
+  if (in_value.empty() && loses_a_comment(text, value))
+    in_value.add(place, fmt::format("'#' after a space begins a comment, so that text would be lost; put the value in "
+                                    "quotes: '{}=\"...\"'",
+                                    shown(set.substr(0, equals))));
   if (!in_value.empty()) {
     problems.append(in_value);
     return;

@@ -166,6 +166,10 @@ TEST_CASE("the option --set overrides the file with the same checks", "[config]"
   CHECK_THAT(error_of(file, {"optimizer.lr.x=1"}), says("optimizer.lr: a map is of the wrong type"));
   CHECK_THAT(error_of(file, {"optimizer.lr=[1"}), says("--set optimizer.lr=[1: YAML syntax"));
   CHECK_THAT(error_of(file, {"optimizer.lr=&a 1"}), says("anchors are not allowed"));
+  for (const char* text : {"Problem #1 is", "#1", "3 # three", "a\n #b"})
+    CHECK_THAT(error_of(file, {std::string("eval.sample_prompt=") + text}), says("put the value in quotes"));
+  CHECK(parse_run_spec(file, "run.yaml", {"eval.sample_prompt=C#1"}).eval.sample_prompt == "C#1");
+  CHECK(parse_run_spec(file, "run.yaml", {"eval.sample_prompt=\"a #1\""}).eval.sample_prompt == "a #1");
   CHECK_THAT(error_of(file, {"optimizer.lr="}), says("the text \"\" is of the wrong type"));
   CHECK_THAT(error_of(file, {"run.name=5"}), says("quote it: \"5\""));
   CHECK_THAT(error_of("run: {name: \"a\\0b\"}"), says("run.name: ") && says("contains the character \\0; legal: text"));

@@ -30,7 +30,7 @@ and `fptrain config docs optimizer.lr` explains a key.
   `false`.
 - **`--set section.key=value`** overrides one value of the file, with the same checks; the last one wins. It can set list
   items (`--set data.train[0].weight=2`) and, as YAML, whole lists (`--set 'data.train=[{path: data/bible}]'`). An empty
-  value is the empty text.
+  value is the empty text. Text with a `#` after a space must be quoted.
 - **`model.preset`** names an architecture in `configs/models/`, which is a run spec with only a model section. Keys beside
   it override those of the preset. The folder is found beside the executable or in `$FPTRAIN_CONFIGS`.
 - **Editors.** For completion and checks while typing, run `fptrain config schema > run-spec.schema.json` and write
