@@ -296,6 +296,13 @@ TEST_CASE("a null with a meaning of its own in phi-3-small's config.json is refu
   }
 }
 
+TEST_CASE("a list of numbers in config.json has a greatest length", "[config]") {
+  nlohmann::json config = to_hf_config(load_preset("phi-3-small-8k"));
+  config["dummy_token_indices"] = std::vector<int>(8193, 1);
+  CHECK_THROWS_WITH(model_from_hf_config(config.dump(), "config.json"),
+                    says("dummy_token_indices: a list of 8193 entries; legal: up to 8192"));
+}
+
 TEST_CASE("masked ids can be exported for phi-3-small only", "[config]") {
   ModelSection m = load_preset("llama-2-7b");
   m.masked_ids = {3};

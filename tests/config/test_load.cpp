@@ -107,6 +107,14 @@ model: {layers: 2.5, family: lama}
         "phi3, phi3small, qwen2, mistral, qwen3");
 }
 
+TEST_CASE("of many problems the first fifty are listed", "[config]") {
+  std::string text;
+  for (int i = 10; i < 70; ++i) text += fmt::format("key{}: 1\n", i);
+  const std::string message = error_of(text);
+  CHECK_THAT(message, says("\n  run.yaml:40:1: ") && says("\n  ... and 1"));
+  CHECK(std::count(message.begin(), message.end(), '\n') == 51);
+}
+
 TEST_CASE("a word of three letters is nearest to words with the same letters or the same first letter", "[config]") {
   CHECK(nearest("gpu", {"auto", "cpu", "cuda", "ref"}).empty());
   CHECK(nearest("pcu", {"auto", "cpu", "cuda", "ref"}) == "cpu");

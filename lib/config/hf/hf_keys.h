@@ -20,6 +20,9 @@ namespace fp {
 // has a value of the wrong type, is a DataError.
 class HfKeys {
  public:
+  // Entries of a list of numbers. Published models have a few hundred.
+  static constexpr size_t kLongestList = 8192;
+
   HfKeys() = default;
   HfKeys(nlohmann::json object, std::string where, std::string prefix)
       : object_(std::move(object)), where_(std::move(where)), prefix_(std::move(prefix)) {}
@@ -55,6 +58,9 @@ class HfKeys {
   std::vector<double> numbers(const std::string& key) const {
     const nlohmann::json* v = find(key, false, "a list of numbers");
     if (!v->is_array()) refuse(key, "a list of numbers");
+    if (v->size() > kLongestList)
+      throw DataError(fmt::format("{}: {}{}: a list of {} entries; legal: up to {}", where_, prefix_, key, v->size(),
+                                  kLongestList));
     std::vector<double> list;
     for (const auto& e : *v) {
       if (!e.is_number()) refuse(key, "a list of numbers");

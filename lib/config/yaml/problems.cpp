@@ -21,10 +21,12 @@ void Problems::throw_if_any() const {
            std::tie(b.place.source, b.place.line, b.place.column);
   });
   std::string text = sorted.size() > 1 ? fmt::format("{} problems:", sorted.size()) : "";
-  for (const Problem& p : sorted) {
-    const std::string place = p.place.str();
-    text += fmt::format("{}{}{}{}", text.empty() ? "" : "\n  ", place, place.empty() ? "" : ": ", p.message);
+  constexpr size_t kShown = 50;
+  for (size_t i = 0; i < sorted.size() && i < kShown; ++i) {
+    const std::string place = sorted[i].place.str();
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : "\n  ", place, place.empty() ? "" : ": ", sorted[i].message);
   }
+  if (sorted.size() > kShown) text += fmt::format("\n  ... and {} more", sorted.size() - kShown);
   throw ConfigError(text);
 }
 

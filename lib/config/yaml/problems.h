@@ -24,7 +24,8 @@ class Problems {
   void add(Place place, std::string message);
   void append(const Problems& others);
   bool empty() const { return list_.empty(); }
-  // Throws ConfigError with one "place: message" line per problem, ordered by source and place.
+  // Throws ConfigError with one "place: message" line per problem, ordered by source and place: the first 50, then
+  // "... and 180 more".
   void throw_if_any() const;
 
  private:
