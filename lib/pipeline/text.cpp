@@ -106,10 +106,10 @@ void parse_header(std::string_view text, int line, Parsed& parsed) {
   s.placement.two_way = two_way == 1;
   good = good && s.placement.ranks >= 1 && s.placement.chunks >= 1 &&
          static_cast<int64_t>(s.placement.ranks) * s.placement.chunks <= kMostStages;
-  if (!good || s.micro_batches % s.placement.pipes() != 0)
+  if (!good || s.micro_batches % s.placement.pipes() != 0 || s.placement.ranks % s.placement.pipes() != 0)
     throw DataError(fmt::format(
         "{}:{}: a header is '{} ranks=4 chunks=2 zigzag=0 two_way=0 micro_batches=8', two ways with an even number "
-        "of micro-batches",
+        "of ranks and of micro-batches",
         s.kind, line, kHeader));
   parsed.has_header = true;
 }
@@ -161,6 +161,8 @@ void infer(Schedule& s) {
   if (p.zigzag && !fits(p, s))
     throw DataError(fmt::format("{}: stages 0 to {} lie on {} ranks neither round after round nor there and back",
                                 s.kind, stages - 1, p.ranks));
+  if (p.two_way && p.ranks % 2 != 0)
+    throw DataError(fmt::format("{}: {} ranks; a schedule of two ways needs an even number", s.kind, p.ranks));
   s.placement = p;
   s.micro_batches = micro_batches * p.pipes();
 }

@@ -99,6 +99,9 @@ TEST_CASE("inconsistent schedule files are refused", "[pipeline]") {
   refused("# fptrain schedule: ranks=0 chunks=1 zigzag=0 two_way=0 micro_batches=1\n0F0\n", "x.csv:1: a header is");
   refused("# fptrain schedule: ranks=2 chunks=1\n0F0\n", "x.csv:1: a header is");
   refused("# fptrain schedule: ranks=2 chunks=1 zigzag=0 two_way=1 micro_batches=3\n0F0\n", "x.csv:1: a header is");
+  refused("# fptrain schedule: ranks=3 chunks=1 zigzag=0 two_way=1 micro_batches=2\n0F0\n1F0\n2F0\n",
+          "two ways with an even number of ranks");
+  refused("0F0,u:2F0\n1F0,u:1F0\n2F0,u:0F0\n", "x.csv: 3 ranks; a schedule of two ways needs an even number");
   refused("# fptrain schedule: ranks=2 chunks=2147483647 zigzag=0 two_way=0 micro_batches=1\n0F0\n1F0\n",
           "x.csv:1: a header is");
   refused("# fptrain schedule: ranks=1 chunks=9999 zigzag=0 two_way=0 micro_batches=1\n0F0\n",
