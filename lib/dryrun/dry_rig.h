@@ -1,9 +1,11 @@
 // One rank of a dry run: the model and the executor on counting ops and arenas without memory.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
+#include "base/error.h"
 #include "comm/counting.h"
 #include "dryrun/dry_run.h"
 #include "dryrun/setup.h"
@@ -22,7 +24,16 @@ struct DryRig {
         executor(model, options_of(spec, plan)),
         batch(shape_only(spec)) {}
 
-  std::vector<Batch> batches(int n) const { return std::vector<Batch>(static_cast<size_t>(n), batch); }
+  // Throws ConfigError for more tokens than a rank can keep: a real step holds all of them in host memory too.
+  std::vector<Batch> batches(int n) const {
+    constexpr size_t kMostBytes = size_t{8} << 30, kBytesPerToken = 4 * sizeof(int32_t);
+    if (batch.tokens.size() * kBytesPerToken > kMostBytes / static_cast<size_t>(std::max(n, 1)))
+      throw ConfigError(
+          fmt::format("a step of a rank has {} micro-batches of {} tokens; legal: at most {} tokens in all; lower "
+                      "train.global_batch, train.micro_batch or data.seq_len, or raise parallel.data",
+                      n, batch.tokens.size(), kMostBytes / kBytesPerToken));
+    return std::vector<Batch>(static_cast<size_t>(n), batch);
+  }
 
   static std::unique_ptr<CountingWorld> world_of(const RunSpec& spec, const Mesh& mesh, int rank) {
     auto made = make_counting_world(rank, mesh.size());

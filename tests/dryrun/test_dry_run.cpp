@@ -4,6 +4,7 @@
 
 #include "config/load.h"
 #include "config/model_facts.h"
+#include "dryrun/dry_rig.h"
 #include "dryrun/dry_run.h"
 #include "dryrun/setup.h"
 #include "ops/backends.h"
@@ -48,6 +49,15 @@ struct PredictedRig {
 };
 
 }  // namespace
+
+TEST_CASE("a step of more tokens than a rank can keep is refused", "[train]") {
+  const RunSpec spec = tiny_spec("llama", DType::f32, Recompute::none);
+  const auto counting = make_counting_ops();
+  const DryRig rig(spec, plan_pipeline(spec), *counting, Mesh(), 0);
+  CHECK(rig.batches(2).size() == 2);
+  CHECK_THROWS_WITH(rig.batches(1 << 28), Catch::Contains("268435456 micro-batches of 36 tokens") &&
+                                              Catch::Contains("lower train.global_batch"));
+}
 
 TEST_CASE("the real arena's high-water mark equals the dry run's", "[train]") {
   const std::string name = GENERATE(from_range(tiny_names()));
