@@ -45,7 +45,7 @@ class AddedTokenFinder {
       size_t begin = at, end = at + match.length;
       at = end;
       if (token.single_word && !stands_alone(text, begin, end)) continue;
-      if (token.lstrip) begin = std::max(done, begin - white_space_before(text.substr(0, begin)));
+      if (token.lstrip) begin = begin > done ? begin - white_space_before(text.substr(done, begin - done)) : done;
       if (token.rstrip) end += white_space_after(text.substr(end));
       if (done < begin) f(text.substr(done, begin - done), at_start && done == 0);
       if (begin < end) ids.push_back(token.id);  // else the white space of the previous token includes it

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
@@ -151,12 +152,13 @@ BpeTokenizer::BpeTokenizer(TokenizerDefinition definition, std::string serialize
 bool BpeTokenizer::mark_only_begins_words() const {
   const BpeRules& rules = definition_.rules;
   if (rules.symbols == BpeRules::Symbols::bytes || !rules.whole_words.empty()) return false;
+  std::unordered_set<int32_t> special_without_mark;
+  for (const AddedToken& t : definition_.added)
+    if (t.special && !mark_inside(t.content)) special_without_mark.insert(t.id);
   // Special tokens that a merge would give, such as </s>.
-  const auto is_special_without_mark = [&](int32_t id) {
-    return std::any_of(definition_.added.begin(), definition_.added.end(),
-                       [&](const AddedToken& t) { return t.id == id && t.special && !mark_inside(t.content); });
-  };
-  if (!std::all_of(rules.unused.begin(), rules.unused.end(), is_special_without_mark)) return false;
+  if (!std::all_of(rules.unused.begin(), rules.unused.end(),
+                   [&](int32_t id) { return special_without_mark.contains(id); }))
+    return false;
   // A mark without a token could become part of a fused run of unknown characters.
   const bool known = std::any_of(rules.characters.begin(), rules.characters.end(),
                                  [](const auto& c) { return c.first == utf8_decode(kSpaceMark); });
