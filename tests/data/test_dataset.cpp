@@ -34,6 +34,16 @@ std::vector<std::string> files_of(const std::filesystem::path& folder) {
 
 }  // namespace
 
+TEST_CASE("a tokenizer of another length than the manifest says is not read") {
+  const TemporaryFolder dir;
+  prepare_lines(dir, numbered_lines(120), "out");
+  const uint64_t bytes = std::filesystem::file_size(dir / "out/tokenizer.json");
+  std::filesystem::resize_file(dir / "out/tokenizer.json", uint64_t{1} << 30);  // sparse
+  CHECK_THAT(open_error(dir / "out"),
+             Contains(fmt::format(
+                 "tokenizer.json: truncated or altered: 1073741824 bytes, but the manifest says {}; copy", bytes)));
+}
+
 TEST_CASE("every truncation, extension and bit flip of every file is detected and the file named") {
   const TemporaryFolder dir;
   const std::string text = numbered_lines(120);

@@ -1,5 +1,7 @@
 // Tokenizers: the pieces of GPT-2's pattern, its byte alphabet, encoding against a naive reference, and exact round
 // trips.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -246,6 +248,25 @@ TEST_CASE("UTF-8 is accepted as well formed exactly as Unicode defines") {
     CHECK(utf8_character(bad) == 0);
   CHECK(utf8_valid_prefix("0123456789\u00E9\xFF"
                           "abc") == 12);
+}
+
+TEST_CASE("a tokenizer is not read from huge files and pipes") {
+  const TemporaryFolder dir;
+  std::filesystem::create_directory(dir / "folder");
+  for (const char* name : {"huge.json", "folder/tokenizer.model"}) {
+    write_text(dir / name, "{");
+    std::filesystem::resize_file(dir / name, (uint64_t{256} << 20) + 1);  // sparse
+  }
+  for (const char* name : {"huge.json", "folder"})
+    CHECK_THAT(message_of<DataError>([&] { load_tokenizer((dir / name).string()); }),
+               Catch::Contains("268435457 bytes, too many for a tokenizer; legal: up to 268435456"));
+  REQUIRE(::mkfifo((dir / "pipe").c_str(), 0600) == 0);
+  CHECK_THAT(message_of<DataError>([&] { load_tokenizer((dir / "pipe").string()); }),
+             Catch::Contains("pipe: is not a regular file"));
+  std::filesystem::create_directory(dir / "pipes");
+  REQUIRE(::mkfifo((dir / "pipes/tokenizer_config.json").c_str(), 0600) == 0);
+  CHECK_THAT(message_of<DataError>([&] { load_tokenizer((dir / "pipes").string()); }),
+             Catch::Contains("tokenizer_config.json: is not a regular file"));
 }
 
 TEST_CASE("special tokens are added behind the ids of a tokenizer.json, which stays one") {

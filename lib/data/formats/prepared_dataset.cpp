@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "data/text/chat.h"
+#include "data/tokenizer/source.h"
 #include "io/filesystem.h"
 
 namespace fp {
@@ -14,7 +15,10 @@ constexpr uint64_t kMostTokens = uint64_t{1} << 56;  // so that no product of co
 PreparedDataset::PreparedDataset(const std::filesystem::path& folder, Split split, const OpenOptions& options)
     : Dataset(folder.string(), "prepared"), folder_(folder), split_(split), manifest_(read_manifest(folder)) {
   const std::string tokenizer_path = (folder / manifest_.tokenizer.name).string();
-  std::string text = read_file(tokenizer_path);
+  if (const auto bytes = size_of_file(tokenizer_path); bytes && *bytes != manifest_.tokenizer.bytes)
+    throw DataError(fmt::format("{}: truncated or altered: {} bytes, but the manifest says {}; {}", tokenizer_path,
+                                *bytes, manifest_.tokenizer.bytes, kRepairAdvice));
+  std::string text = read_tokenizer_file(tokenizer_path);
   if (hash_bytes(text.data(), text.size()) != manifest_.tokenizer.xxh3)
     throw DataError(fmt::format("{}: truncated or altered: its content does not match the hash in the manifest; {}",
                                 tokenizer_path, kRepairAdvice));

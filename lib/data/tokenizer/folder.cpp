@@ -7,7 +7,6 @@
 #include "data/tokenizer/source.h"
 #include "data/tokenizer/tiktoken.h"
 #include "data/tokenizer/tokenizer_json.h"
-#include "io/filesystem.h"
 
 namespace fp {
 namespace {
@@ -18,7 +17,8 @@ using Format = TokenizerSource::Format;
 // An optional JSON file; null when it is absent.
 struct JsonFile {
   explicit JsonFile(const fs::path& path)
-      : where(path.string()), document(fs::exists(path) ? read_json(path, kVocabularyJson) : Json()) {}
+      : where(path.string()),
+        document(fs::exists(path) ? parse_json(read_tokenizer_file(path), path.string(), kVocabularyJson) : Json()) {}
   JsonValue root() const { return {document, where}; }
 
   std::string where;
@@ -80,7 +80,7 @@ TokenizerSource read_gpt2(const fs::path& folder, const JsonValue& config, const
     vocab.root().fail(fmt::format("holds no \"{}\", which ends a document", vocabulary.end_of_text.first));
   std::sort(vocabulary.vocab.begin(), vocabulary.vocab.end(),
             [](const auto& a, const auto& b) { return a.second < b.second; });
-  const std::string text = read_file(folder / "merges.txt");
+  const std::string text = read_tokenizer_file(folder / "merges.txt");
   if (const size_t valid = utf8_valid_prefix(text); valid != text.size())
     throw DataError(fmt::format("{}: is not UTF-8 from byte {} on", (folder / "merges.txt").string(), valid));
   size_t number = 0;
@@ -115,9 +115,10 @@ fs::path rank_file(const fs::path& folder) {
 
 TokenizerSource read_main_file(const fs::path& folder, const JsonValue& config, const std::optional<std::string>& eos) {
   const fs::path json = folder / "tokenizer.json", model = folder / "tokenizer.model";
-  if (fs::exists(json)) return source_of(Format::tokenizer_json, read_file(json));
-  if (fs::exists(model)) return recognise_tokenizer(read_file(model), model.string());
-  if (const fs::path ranks = rank_file(folder); !ranks.empty()) return source_of(Format::tiktoken, read_file(ranks));
+  if (fs::exists(json)) return source_of(Format::tokenizer_json, read_tokenizer_file(json));
+  if (fs::exists(model)) return recognise_tokenizer(read_tokenizer_file(model), model.string());
+  if (const fs::path ranks = rank_file(folder); !ranks.empty())
+    return source_of(Format::tiktoken, read_tokenizer_file(ranks));
   if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt")) return read_gpt2(folder, config, eos);
   throw DataError(fmt::format(
       "{}: holds no tokenizer: legal are tokenizer.json, tokenizer.model, *.tiktoken, or vocab.json with merges.txt",

@@ -11,6 +11,8 @@
 #include "data/tokenizer/sentencepiece.h"
 #include "data/tokenizer/tiktoken.h"
 #include "data/tokenizer/tokenizer_json.h"
+#include "io/file_status.h"
+#include "io/filesystem.h"
 
 namespace fp {
 namespace {
@@ -69,6 +71,15 @@ std::optional<int32_t> named(const TokenizerDefinition& definition, const std::o
 }
 
 }  // namespace
+
+std::string read_tokenizer_file(const std::filesystem::path& path) {
+  const auto status = stat_path(path);
+  if (status && !S_ISREG(status->st_mode)) throw DataError(fmt::format("{}: is not a regular file", path.string()));
+  if (status && static_cast<uint64_t>(status->st_size) > kVocabularyJson.bytes)
+    throw DataError(fmt::format("{}: {} bytes, too many for a tokenizer; legal: up to {}", path.string(),
+                                status->st_size, kVocabularyJson.bytes));
+  return read_file(path);
+}
 
 TokenizerSource recognise_tokenizer(std::string content, const std::string& where) {
   const size_t first = content.find_first_not_of(" \t\r\n");

@@ -34,6 +34,9 @@ inline TokenizerSource source_of(TokenizerSource::Format format, std::string dat
   return source;
 }
 
+// Returns the content of a tokenizer's file. Throws DataError, without reading it, for a file of more than 256 MiB and
+// for what is no regular file.
+std::string read_tokenizer_file(const std::filesystem::path&);
 // Parses the content of a file, or the result of serialize(). Throws DataError when it is not in a known format.
 TokenizerSource recognise_tokenizer(std::string content, const std::string& where);
 // Returns one text that recognise_tokenizer() reads. A tokenizer.json without additions is its own serialized form; the

@@ -41,7 +41,7 @@ void Tokenizer::save(const std::filesystem::path& path) const { write_file_atomi
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_path) {
   if (name_or_path == "bytes") return std::make_unique<ByteTokenizer>();
   if (std::filesystem::is_directory(name_or_path)) return load_tokenizer_folder(name_or_path);
-  return parse_tokenizer(read_file(name_or_path), name_or_path);
+  return parse_tokenizer(read_tokenizer_file(name_or_path), name_or_path);
 }
 
 std::unique_ptr<Tokenizer> parse_tokenizer(std::string text, const std::string& where) {

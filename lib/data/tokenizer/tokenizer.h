@@ -85,7 +85,7 @@ class Tokenizer {
 //   a folder: tokenizer.json, else tokenizer.model, else *.tiktoken, else vocab.json with merges.txt; then
 //   added_tokens.json and tokenizer_config.json (eos_token, bos_token, added tokens) are read too. A SentencePiece
 //   tokenizer.model has bos as its prefix unless add_bos_token is false or another class than Llama's is named.
-// Throws DataError naming the file and the field for anything malformed or unsupported.
+// Throws DataError naming the file and the field for anything malformed or unsupported, and for files of over 256 MiB.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_path);
 // Parses the content of a tokenizer file; `where` names it in errors.
 std::unique_ptr<Tokenizer> parse_tokenizer(std::string text, const std::string& where);
