@@ -90,6 +90,10 @@ TEST_CASE("all mistakes of a cluster file are reported at once with their places
   CHECK_THAT(e, says("c.yaml:3:9: device: 'gpu' is not known; legal: text one of cuda, cpu"));
   CHECK_THAT(e, says("did you mean 'linear_backward_input'?"));
   CHECK_THAT(e, says("profiles[1].ranks = 1 must be greater than in the profile before it"));
+  CHECK_THAT(refusal("memory_gib: 1e30"),
+             says("c.yaml:1:13: memory_gib: 1e30 is out of range; legal: number from 0 to 1048576"));
+  CHECK_THAT(refusal("host_memory_gib: 1e7"), says("host_memory_gib: 1e7 is out of range"));
+  CHECK_THAT(refusal("reserved_gib: 1e7"), says("reserved_gib: 1e7 is out of range"));
   CHECK_THAT(refusal(""), says("c.yaml:1:1: the file is empty: a cluster description has name"));
   CHECK_THAT(refusal("- 1"), says("must be a map of keys"));
   CHECK_THAT(refusal("tflops: 3"), says("Did you mean 'profiles[].products[].tflops'?"));

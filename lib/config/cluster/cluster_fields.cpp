@@ -5,6 +5,7 @@
 namespace fp {
 
 constexpr double kMaxNodes = 1 << 20;
+constexpr double kMostMemoryGib = 1 << 20;
 constexpr std::string_view kRate = "GB/s", kTflops = "TFLOP/s", kMicroseconds = "us", kGib = "GiB";
 
 void declare(Fields& f, ProductRates& s) {
@@ -108,14 +109,17 @@ void declare(Fields& f, ClusterSpec& s) {
         {.doc = "Memory of a device; for CPUs, memory of a node, shared by all of its ranks.",
          .unit = kGib,
          .min = 0,
+         .max = kMostMemoryGib,
          .above_min = true,
          .required = true});
   f.add("reserved_gib", s.reserved_gib,
         {.doc = "Part of memory_gib that is taken before a run allocates anything: a rank's context, other programs. "
                 "Memory that libraries take later is part of each plan (docs/memory.md).",
          .unit = kGib,
-         .min = 0});
-  f.add("host_memory_gib", s.host_memory_gib, {.doc = "Host memory of a node.", .unit = kGib, .min = 0});
+         .min = 0,
+         .max = kMostMemoryGib});
+  f.add("host_memory_gib", s.host_memory_gib,
+        {.doc = "Host memory of a node.", .unit = kGib, .min = 0, .max = kMostMemoryGib});
   f.add("headroom", s.headroom,
         {.doc = "Fraction of memory_gib and host_memory_gib that plans leave free, for what cannot be predicted: "
                 "fragmentation, and what libraries take beyond their part. `fptrain plan --headroom` overrides it.",
