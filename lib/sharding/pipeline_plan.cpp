@@ -10,9 +10,19 @@
 namespace fp {
 namespace {
 
+// Loads the file that the run spec names: one that is missing or malformed is a mistake of the configuration.
+Schedule load_file_of(const PipelineSection& p) {
+  try {
+    return load_schedule(p.schedule_file);
+  } catch (const DataError& e) {
+    if (e.code() != ExitCode::bad_data) throw;
+    throw ConfigError(fmt::format("parallel.pipeline.schedule_file: {}", e.what()));
+  }
+}
+
 // Loads only the order of the passes from a schedule file: lowering adds messages, gathers and reductions anew.
 Schedule passes_of(const PipelineSection& p) {
-  Schedule s = load_schedule(p.schedule_file);
+  Schedule s = load_file_of(p);
   for (auto& actions : s.ranks) std::erase_if(actions, [](const Action& a) { return !is_compute(a.kind); });
   if (s.placement.ranks != p.ranks)
     throw ConfigError(fmt::format("{}: is for {} pipeline ranks, but parallel.pipeline.ranks = {}", p.schedule_file,

@@ -38,7 +38,8 @@ PipelinePlan single_stage(int64_t layers, bool reduces_often);
 // Returns the request that a section describes, without micro_batches.
 ScheduleRequest schedule_request(const PipelineSection&);
 
-// Returns the placement of a section's stages. Throws ConfigError as placement_of().
+// Returns the placement of a section's stages. Throws ConfigError as placement_of(), and for a schedule file that is
+// missing or malformed.
 Placement place_stages(const PipelineSection&);
 
 // Plans the pipeline of a resolved spec whose vocabulary is known. Throws ConfigError with key, value and legal values.

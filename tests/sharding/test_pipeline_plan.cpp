@@ -3,8 +3,23 @@
 #include "base/error.h"
 #include "pipeline/text.h"
 #include "sharding/pipeline_plan.h"
+#include "support/temporary_folder.h"
 
 using namespace fp;
+
+TEST_CASE("a schedule file that is missing or malformed is a mistake of the configuration", "[sharding]") {
+  const test::TemporaryFolder folder;
+  PipelineSection section;
+  section.ranks = 2;
+  section.schedule_file = (folder / "mine.csv").string();
+  CHECK_THROWS_AS(place_stages(section), ConfigError);
+  CHECK_THROWS_WITH(place_stages(section), Catch::StartsWith("parallel.pipeline.schedule_file: ") &&
+                                               Catch::Contains("mine.csv: cannot open: No such file"));
+  test::write_text(section.schedule_file, "0F0,0Q0\n");
+  CHECK_THROWS_AS(place_stages(section), ConfigError);
+  CHECK_THROWS_WITH(place_stages(section), Catch::StartsWith("parallel.pipeline.schedule_file: ") &&
+                                               Catch::Contains("mine.csv:1: cell 2, '0Q0': is no action"));
+}
 
 TEST_CASE("an invalid schedule file is refused with its errors", "[sharding]") {
   PipelinePlan plan;
