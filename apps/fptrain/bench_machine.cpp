@@ -191,7 +191,7 @@ ExitCode bench_all(const MachineBenchArguments& a) {
 void add_device_options(cli::App& command, MachineBenchArguments& a) {
   command.add_option("--device", a.device)->capture_default_str()->check(cli::IsMember({"auto", "cpu", "cuda"}));
   command.add_option("--threads", a.threads, "threads per rank; 0: an even part of the cores")
-      ->check(cli::NonNegativeNumber);
+      ->check(cli::Range(0, 4096));
   command.add_flag("--quick", a.quick, "measure for some seconds instead of some minutes, less exactly");
 }
 
@@ -215,7 +215,7 @@ void add_bench_io(cli::App& bench) {
   command->add_option("--device", a->device, "device that holds the state of the checkpoint")
       ->capture_default_str()
       ->check(cli::IsMember({"auto", "cpu", "cuda"}));
-  command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);
+  command->add_option("--threads", a->threads, "0: all cores")->check(cli::Range(0, 4096));
   command->add_flag("--json", a->json, "one JSON object");
   command->callback([a] { bench_io(*a); });
 }

@@ -148,7 +148,7 @@ void add_bench_offload(cli::App& bench) {
       ->check(cli::NonNegativeNumber);
   command->add_option("--steps", a->steps, "steps measured")->capture_default_str()->check(cli::PositiveNumber);
   command->add_option("--threads", a->threads, "compute threads of the device, and again of the host; 0: all cores")
-      ->check(cli::NonNegativeNumber);
+      ->check(cli::Range(0, 4096));
   command->add_option("--cluster", a->cluster,
                       "cluster description with the rates to predict from: a file, or a name in configs/clusters; "
                       "default: measure this machine");

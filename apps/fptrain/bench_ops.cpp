@@ -145,7 +145,7 @@ void add_bench_ops(cli::App& bench) {
   command->add_option("--repeats", a->repeats, "measurements of each op, of which the median is reported")
       ->capture_default_str()
       ->check(cli::PositiveNumber);
-  command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);
+  command->add_option("--threads", a->threads, "0: all cores")->check(cli::Range(0, 4096));
   command->add_option("--device", a->device)->capture_default_str()->check(cli::IsMember(kDevices));
   command->add_flag("--json", a->json, "one JSON object");
   command->callback([a] {

@@ -129,7 +129,7 @@ void add_bench_overlap(cli::App& bench) {
       ->check(cli::PositiveNumber);
   command->add_option("--threads", a->threads, "threads of each rank")
       ->capture_default_str()
-      ->check(cli::PositiveNumber);
+      ->check(cli::Range(1, 4096));
   command->add_option("--link-gb-per-s", a->link, "rate at which each rank sends within a node")
       ->capture_default_str()
       ->check(cli::PositiveNumber);

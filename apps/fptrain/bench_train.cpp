@@ -77,7 +77,7 @@ void add_bench_train(cli::App& bench) {
       ->capture_default_str()
       ->check(cli::NonNegativeNumber);
   command->add_option("--steps", a->steps, "steps measured")->capture_default_str()->check(cli::PositiveNumber);
-  command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);
+  command->add_option("--threads", a->threads, "0: all cores")->check(cli::Range(0, 4096));
   command->add_option("--device", a->device)->capture_default_str()->check(cli::IsMember(kDevices));
   command
       ->add_option("--link-gb-per-s", a->link,

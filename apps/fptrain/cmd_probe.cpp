@@ -49,7 +49,7 @@ void add_probe_command(cli::App& app, CommandResult&) {
       ->check(cli::NonNegativeNumber);
   command->add_option("--precision", a->precision)->capture_default_str()->check(cli::IsMember({"bf16", "fp32"}));
   command->add_option("--device", a->device)->capture_default_str()->check(cli::IsMember(kDevices));
-  command->add_option("--threads", a->threads, "0: all cores")->check(cli::NonNegativeNumber);
+  command->add_option("--threads", a->threads, "0: all cores")->check(cli::Range(0, 4096));
   a->hdf5.add_to(*command);
   a->older.add_to(*command);
   command->callback([a] {

@@ -72,6 +72,9 @@ TEST_CASE("values of options are finite decimal numbers of their type, and paths
   generate("--max-tokens", "010", "not '010'");
   generate("--temperature", "0x1", "not 0x1");
   generate("--threads", "100000", "--threads");
+  for (const char* benchmark : {"ops", "io", "comm", "train", "offload", "overlap"})
+    refused({"bench", benchmark, "--threads", "100000"}, "4096");
+  refused({"probe", "--checkpoint", "none", "--batch", "none", "--out", "none", "--threads", "100000"}, "4096");
   refused({"data", "convert", "none", "--out", ""}, "must not be an empty path");
   refused({"data", "prepare", "none", "--out", "x", "--tokenizer", "bytes", "--max-document", "-1"}, "not '-1'");
   refused({"data", "key-values", "none", "--out", "x", "--lengths", "2000000000", "--samples", "1"}, "at most");
