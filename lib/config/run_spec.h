@@ -202,8 +202,10 @@ struct ParallelSection {
   int64_t zero_stage = 0;
   bool allow_gpu_sharing = false;
   int64_t ranks_per_node = 0;  // 0: ranks with the same host name are on one node
-  int64_t node_size = 0;       // no key: ranks per node, as found or planned; 1: they differ; 0: all are on one node
-  std::string cluster;         // cluster description for time predictions; empty: none
+  // No key: ranks per node, as found or planned. 0: all are on one node. 1: each is on a node of its own, or nodes have
+  // different numbers of ranks, and each rank counts as a node.
+  int64_t node_size = 0;
+  std::string cluster;  // cluster description for time predictions; empty: none
 
   bool operator==(const ParallelSection&) const = default;
 };

@@ -41,7 +41,7 @@ NodeMap nodes_of(const ParallelSection& p, int ranks) {
   return each > 0 ? NodeMap(ranks, static_cast<int>(each)) : NodeMap();
 }
 
-double checkpoint_bytes(const RunSpec& spec, const ModelSection& model, const Mesh& mesh) {
+double checkpoint_bytes_per_parameter(const RunSpec& spec, const ModelSection& model, const Mesh& mesh) {
   const double sent_weights = spec.communication.weight_differences ? 2 : 0;
   double errors = 0;
   if (spec.communication.error_feedback > 0 && spec.communication.gradient_bits > 0)

@@ -20,7 +20,7 @@ inline int64_t ranks_of_node(const ParallelSection& p) { return p.ranks_per_node
 NodeMap nodes_of(const ParallelSection&, int ranks);
 
 // Returns the size of a run's checkpoint in bytes per parameter, on average.
-double checkpoint_bytes(const RunSpec&, const ModelSection&, const Mesh&);
+double checkpoint_bytes_per_parameter(const RunSpec&, const ModelSection&, const Mesh&);
 
 // For a whole model on one rank.
 ModelOptions model_options(const RunSpec&);

@@ -258,7 +258,7 @@ std::vector<Plan> Candidates::with_less_memory(const Plan& from) const {
   return list;
 }
 
-std::vector<Plan> Candidates::siblings(const Plan& p) const {
+std::vector<Plan> Candidates::with_more_memory(const Plan& p) const {
   std::vector<Plan> list;
   Plan whole = p;
   whole.zero_stage = 0;
@@ -280,7 +280,7 @@ std::vector<Plan> Candidates::all() const {
     for (const Plan& schedule : schedules(lead))
       for (const Plan& p : with_less_memory(schedule)) {
         list.push_back(p);
-        for (const Plan& q : siblings(p)) list.push_back(q);
+        for (const Plan& q : with_more_memory(p)) list.push_back(q);
       }
   // No duplicates: siblings of plans with ZeRO stages above 1 differ in Megatron sequence parallelism only.
   return list;

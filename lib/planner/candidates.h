@@ -37,7 +37,7 @@ class Candidates {
 
   // Returns variants that need more memory and may be slightly faster: without ZeRO, without Megatron sequence
   // parallelism.
-  std::vector<Plan> siblings(const Plan&) const;
+  std::vector<Plan> with_more_memory(const Plan&) const;
 
   // Returns all candidates.
   std::vector<Plan> all() const;

@@ -186,7 +186,7 @@ class Estimator::Impl {
                                            static_cast<double>(costs_of(spec.memory.recompute).layer(0).parameters));
     const bool on_gpu = cluster_.device == ClusterDevice::cuda;
     const double of_node = kept_of_node(spec, mesh) + kept_errors(spec, mesh);
-    const double saved = checkpoint_bytes(spec, spec.model, mesh);  // for each parameter
+    const double saved = checkpoint_bytes_per_parameter(spec, spec.model, mesh);  // for each parameter
     RankMemory most;
     double offloaded = 0, staging = 0;
     const bool budget = spec.memory.has_budget();

@@ -49,7 +49,7 @@ class Searcher {
       list_missed();
       list_alternatives();
       if (promote()) {
-        if (!holds()) choose();
+        if (!keep_best_if_it_fits()) choose();
       } else if (!prefer_exact_gradients()) {
         break;
       }
@@ -134,7 +134,7 @@ class Searcher {
       const Estimate* e = estimate_cache_.quick_estimate(p);
       if (e == nullptr || memory_fraction(e->memory) > kPerhaps) continue;
       visit(*e);
-      for (const Plan& sibling : candidates_.siblings(p)) note(estimate_cache_.quick_estimate(sibling));
+      for (const Plan& sibling : candidates_.with_more_memory(p)) note(estimate_cache_.quick_estimate(sibling));
       if (note(e)) sure.push_back(p);
     }
   }
@@ -189,11 +189,12 @@ class Searcher {
 
   void choose() {
     do estimate_best();
-    while (result_.best && !holds());
+    while (result_.best && !keep_best_if_it_fits());
   }
 
-  // Whether the best plan fits on every rank; if not, replaces it by the next best known.
-  bool holds() {
+  // Computes the memory of the best plan on every rank exactly. If it does not fit, the best plan becomes the fastest
+  // known one that seems to, or none. Returns whether it fits, so that the best plan stays.
+  bool keep_best_if_it_fits() {
     result_.best->estimate.memory = estimate_cache_.exact_memory(result_.best->plan);
     if (result_.best->estimate.memory.fits()) return true;
     result_.best.reset();

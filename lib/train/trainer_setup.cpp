@@ -63,8 +63,9 @@ Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, W
   prediction_ = dry_run(spec_, section_, counting, mesh, world.rank());
   require_fit_on_all_ranks(prediction_, spec_.memory, ops_, *groups_.world, request_.advice);
   flops_per_token_ = model_flops_per_token(section_, spec_.data.seq_len);
-  shutdown_time_.emplace(static_cast<double>(prediction_.parameters) * checkpoint_bytes(spec_, section_, mesh),
-                         world.size(), request_.save_bytes_per_s);
+  shutdown_time_.emplace(
+      static_cast<double>(prediction_.parameters) * checkpoint_bytes_per_parameter(spec_, section_, mesh), world.size(),
+      request_.save_bytes_per_s);
   prepare_directory();
   start_or_resume();
 }
