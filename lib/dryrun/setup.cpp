@@ -46,7 +46,7 @@ double checkpoint_bytes_per_parameter(const RunSpec& spec, const ModelSection& m
   double errors = 0;
   if (spec.communication.error_feedback > 0 && spec.communication.gradient_bits > 0)
     if (const size_t ranks = mesh.data(0).size(); ranks > 1)
-      errors = 2.0 * static_cast<double>(ranks) / ranks_that_sum_together(mesh, nodes_of(spec.parallel, mesh.size()));
+      errors = 2.0 * static_cast<double>(ranks) / ranks_that_share_errors(mesh, nodes_of(spec.parallel, mesh.size()));
   return saved_bytes(spec.optimizer.kind, matrix_fraction(model)) + sent_weights + errors;
 }
 

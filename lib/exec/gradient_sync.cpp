@@ -62,7 +62,7 @@ size_t GradientSync::rest() const {
   const bool take_memory = store.gradients_sharded() || store.weights_on_host() ||
                            (store.state_sharded() && !shards_.sums_in_place()) || !env_->world->queues_collectives();
   if (!take_memory && !when_complete_) return attached_.size();
-  return shards_.sums_advance() && !when_complete_ && !store.weights_on_host() ? 1 : 0;
+  return shards_.sums_have_two_hops() && !when_complete_ && !store.weights_on_host() ? 1 : 0;
 }
 
 void GradientSync::advance() {

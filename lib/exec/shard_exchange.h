@@ -68,7 +68,9 @@ class ShardExchange {
   // Whether gathers take no memory, so that any number can be in flight.
   bool gathers_in_place() const { return data_->size() == 1 || (!gather_format() && !through_nodes()); }
   // Whether sums go within nodes and then between them, one communication after the other.
-  bool sums_advance() const { return across_nodes_ != nullptr && (env_->formats.gradients || env_->formats.by_nodes); }
+  bool sums_have_two_hops() const {
+    return across_nodes_ != nullptr && (env_->formats.gradients || env_->formats.by_nodes);
+  }
   // Whether sums that are not in parts take no memory, either.
   bool sums_in_place() const { return data_->size() == 1 || (!env_->formats.gradients && !through_nodes()); }
   // part [n] = the sum over the ranks of their piece rank() of whole [N * n]; part may be that piece.

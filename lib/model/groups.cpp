@@ -87,7 +87,7 @@ std::vector<std::vector<int>> data_by_node(const Mesh& mesh, const NodeMap& node
   return by_node;
 }
 
-int ranks_that_sum_together(const Mesh& mesh, const NodeMap& nodes) {
+int ranks_that_share_errors(const Mesh& mesh, const NodeMap& nodes) {
   const std::vector<std::vector<int>> by_node = data_by_node(mesh, nodes, 0);
   return by_node.size() > 1 ? static_cast<int>(by_node.front().size()) : 1;
 }

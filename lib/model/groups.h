@@ -45,7 +45,7 @@ std::vector<std::vector<int>> data_by_node(const Mesh&, const NodeMap&, int rank
 
 // Returns the number of data ranks of a node whose gradients are summed before the last quantization: all of the node's
 // if sums go through several nodes, else 1.
-int ranks_that_sum_together(const Mesh&, const NodeMap&);
+int ranks_that_share_errors(const Mesh&, const NodeMap&);
 
 // Creates the groups of a run with a single rank.
 Groups make_self_groups();

@@ -14,7 +14,7 @@ const ParamTable& with_slots(ParamTable& table, const ModelOptions& options, con
   if (options.offload_optimizer) offload(slots, options.compute, options.offload_weights);
   if (options.formats.differences && table.shards() > 1)
     slots.push_back({.name = kSentState, .dtype = options.compute, .is_weights = true});
-  const int summing = ranks_that_sum_together(groups.mesh, groups.comm_world->nodes()),
+  const int summing = ranks_that_share_errors(groups.mesh, groups.comm_world->nodes()),
             groups_that_sum = table.shards() / summing;
   if (options.formats.gradients && options.formats.feedback > 0 && table.shards() > 1) {
     constexpr int kMost = 48;  // leaves 16 of a checkpoint's 64 states to the optimizer

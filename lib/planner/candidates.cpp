@@ -231,7 +231,7 @@ bool Candidates::sums_through_nodes(const Plan& p) const {
   RunSpec s = with_plan(spec_, p);
   s.parallel.node_size = node_;
   try {
-    return ranks_that_sum_together(arrange(s, ranks_), nodes_of(s.parallel, ranks_)) > 1;
+    return ranks_that_share_errors(arrange(s, ranks_), nodes_of(s.parallel, ranks_)) > 1;
   } catch (const ConfigError&) {
     return false;  // no legal plan
   }

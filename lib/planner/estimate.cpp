@@ -41,7 +41,7 @@ double state_bytes(const RunSpec& s, double parameters, double sharers) {
 
 // Returns how many of the ranks with shards of the same parameters are on a node, if sums go through several; else 1.
 int sharers_of_node(const RunSpec& s, const Mesh& mesh) {
-  return ranks_that_sum_together(mesh, nodes_of(s.parallel, mesh.size()));
+  return ranks_that_share_errors(mesh, nodes_of(s.parallel, mesh.size()));
 }
 
 // Bytes for each parameter of what a rank keeps of the weights that its node has gathered.

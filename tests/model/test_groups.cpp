@@ -37,7 +37,7 @@ TEST_CASE("data groups are divided by node where all of them can be in the same 
   for (const Case& c : cases) {
     CAPTURE(c.what);
     CHECK(data_by_node(c.mesh, c.nodes, c.rank) == c.by_node);
-    CHECK(ranks_that_sum_together(c.mesh, c.nodes) == c.together);
+    CHECK(ranks_that_share_errors(c.mesh, c.nodes) == c.together);
   }
 }
 
