@@ -13,6 +13,11 @@ int64_t in_whole_tiles(int64_t n) { return (n + kTile - 1) / kTile * kTile; }
 
 int64_t largest_head(int compute_major) { return compute_major == 9 ? 256 : 128; }
 
+// Heads above 96 do not fit the shared memory of the smaller GPUs of 8.x and 12.x, where nothing but cuDNN runs them.
+bool flash_runs(int compute_major, int64_t head_dim) {
+  return head_dim <= 96 || compute_major == 9 || compute_major == 10;
+}
+
 std::string version_text(int64_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
@@ -43,6 +48,9 @@ std::string cudnn_refusal(AttentionPass pass, int64_t version, int compute_major
     return fmt::format("head size {} is above {} on compute capability {}.x", shape.head_dim,
                        largest_head(compute_major), compute_major);
   if (shape.queries < 2) return "a sequence of one token";
+  // A decoder's prompts have many short lengths, each of which would build a graph for up to a second.
+  if (pass == AttentionPass::forward && shape.queries < kTile && flash_runs(compute_major, shape.head_dim))
+    return fmt::format("{} queries, fewer than {}", shape.queries, kTile);
   if (compute_major < 8) return "a GPU before compute capability 8.0";
   if (pass == AttentionPass::backward && slice_below(kScoreGradientLimit, shape).sequences == 0) {
     const size_t head = score_gradient_bytes(shape) / static_cast<size_t>(shape.kv_heads);

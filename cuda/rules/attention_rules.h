@@ -26,7 +26,8 @@ enum class AttentionPass { forward, backward };
 constexpr int64_t cudnn_version(int major, int minor, int patch) { return major * 10000 + minor * 100 + patch; }
 
 // Returns why cuDNN of this version on a GPU of this compute capability cannot run this pass, as a clause ("head size
-// 81 is not a multiple of 8"); empty when it presumably can.
+// 81 is not a multiple of 8"); empty when it presumably can. The forward pass of fewer than 128 queries is left to
+// flash attention where that runs: it is short, and each of its lengths would need a graph.
 std::string cudnn_refusal(AttentionPass, int64_t version, int compute_major, const AttentionShape&,
                           const AttentionSpec&, DType, bool has_documents);
 

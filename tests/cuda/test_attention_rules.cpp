@@ -56,6 +56,22 @@ TEST_CASE("calls that cuDNN does not support are refused with a reason") {
   CHECK_THAT(refusal(kShape, {}, DType::bf16, false, kVersion, 7), Contains("8.0"));
 }
 
+TEST_CASE("the forward pass of few queries is left to flash attention where that runs") {
+  const auto of = [](AttentionPass pass, int64_t queries, int64_t head_dim, int major) {
+    const AttentionShape shape = with([&](auto& s) { s.queries = s.keys = queries, s.head_dim = head_dim; });
+    return cudnn_refusal(pass, kVersion, major, shape, {}, DType::bf16, false);
+  };
+  for (const int64_t head_dim : {64, 128}) {
+    CHECK_THAT(of(AttentionPass::forward, 2, head_dim, 9), Contains("2 queries, fewer than 128"));
+    CHECK_THAT(of(AttentionPass::forward, 127, head_dim, 10), Contains("127 queries"));
+    CHECK(of(AttentionPass::forward, 128, head_dim, 9).empty());
+    CHECK(of(AttentionPass::backward, 120, head_dim, 9).empty());
+  }
+  // An L40S has too little shared memory for fptrain's own kernels with heads of 128.
+  CHECK_THAT(of(AttentionPass::forward, 100, 96, 8), Contains("100 queries"));
+  CHECK(of(AttentionPass::forward, 100, 128, 8).empty());
+}
+
 TEST_CASE("cuDNN versions with known bugs are refused") {
   const auto of = [](int64_t version, const AttentionShape& s = kShape, int major = 9) {
     return refusal(s, {}, DType::bf16, false, version, major);

@@ -1,6 +1,7 @@
 // Attention on a GPU: an ordered list of implementations. Each pass of a call runs on the first one that supports it.
 //   cudnn   cuDNN's SDPA graph: the fastest; supports plain causal masks, windows and grouped heads. Its backward pass
-//           runs in tiles where a whole one would need too much memory
+//           runs in tiles where a whole one would need too much memory; forward passes of fewer than 128 queries, as of
+//           prompts, are left to flash
 //   flash   fptrain's tensor-core kernels, bf16: every mask and offset
 //   simt    f32 without tensor cores (TF32 would not be f32)
 // The environment variable FPTRAIN_ATTENTION=flash,simt keeps only these in the list, to measure and test them; a call
