@@ -1,6 +1,7 @@
 # FPTRAIN_CUDA: AUTO builds the CUDA backend where a CUDA 13 compiler is found, ON demands one, OFF leaves it out.
-# FPTRAIN_CUDA_ARCHS: compute capabilities the kernels are compiled for, such as 80;90;100. Empty: with ON all of these,
-# with AUTO those of this machine's GPUs, or 90 where there is none (so that the kernels do compile).
+# FPTRAIN_CUDA_ARCHS: compute capabilities the kernels are compiled for, such as 80;90;100; from 80 on. Empty: with ON all
+# of these, with AUTO those of this machine's GPUs, or 90 where there is none (so that the kernels do compile). AUTO leaves
+# CUDA out where all GPUs are older.
 set(FPTRAIN_CUDA AUTO CACHE STRING "CUDA backend: AUTO, ON or OFF")
 set_property(CACHE FPTRAIN_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(FPTRAIN_CUDA_ARCHS "" CACHE STRING "Compute capabilities to build kernels for, such as 80;90;100")
@@ -13,25 +14,15 @@ set(FPTRAIN_HAS_CUDA OFF)
 if(NOT FPTRAIN_CUDA STREQUAL "OFF" AND NOT FPTRAIN_SANITIZE)
   find_program(FPTRAIN_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
   if(FPTRAIN_NVCC)
-    set(CMAKE_CUDA_COMPILER ${FPTRAIN_NVCC})
-    if(NOT FPTRAIN_CUDA_ARCHS)
-      set(FPTRAIN_CUDA_ARCHS "80;90;100")
-      if(FPTRAIN_CUDA STREQUAL "AUTO")
-        execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
-          OUTPUT_VARIABLE here RESULT_VARIABLE failed ERROR_QUIET)
-        string(REGEX REPLACE "[.]" "" here "${here}")
-        string(REGEX MATCHALL "[0-9]+" here "${here}")
-        list(REMOVE_DUPLICATES here)
-        if(failed OR NOT here)
-          set(here 90)
-        endif()
-        set(FPTRAIN_CUDA_ARCHS ${here})
-      endif()
+    include(${CMAKE_CURRENT_LIST_DIR}/cuda_archs.cmake)
+    choose_cuda_archs("${FPTRAIN_CUDA_ARCHS}" ${FPTRAIN_CUDA} FPTRAIN_CUDA_ARCHS)
+    if(FPTRAIN_CUDA_ARCHS)
+      set(CMAKE_CUDA_COMPILER ${FPTRAIN_NVCC})
+      set(CMAKE_CUDA_ARCHITECTURES ${FPTRAIN_CUDA_ARCHS})
+      enable_language(CUDA)
+      find_package(CUDAToolkit 13 REQUIRED)
+      set(FPTRAIN_HAS_CUDA ON)
     endif()
-    set(CMAKE_CUDA_ARCHITECTURES ${FPTRAIN_CUDA_ARCHS})
-    enable_language(CUDA)
-    find_package(CUDAToolkit 13 REQUIRED)
-    set(FPTRAIN_HAS_CUDA ON)
   elseif(FPTRAIN_CUDA STREQUAL "ON")
     message(FATAL_ERROR "FPTRAIN_CUDA=ON, but there is no nvcc: put CUDA 13's bin folder in PATH, or set CUDACXX")
   endif()
