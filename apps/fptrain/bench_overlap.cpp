@@ -78,9 +78,10 @@ std::vector<OverlapRow> measure_all(const OverlapArguments& a) {
     const double node_link = a.node_link > 0 ? a.node_link : a.link;
     const ClusterSpec slow = with_links(rates, per_node, a.link, node_link, a.latency_us);
     const CostModel costs(slow, a.ranks);
-    const auto delayed = make_delayed_world(world, [&costs](CommKind kind, std::span<const int> ranks, int64_t sent) {
-      return costs.comm_seconds(kind, ranks, sent);
-    });
+    const auto delayed = make_delayed_world(
+        world, [&costs](CommKind kind, std::span<const int> ranks, int64_t sent, const UnevenPieces& pieces) {
+          return costs.comm_seconds(kind, ranks, sent, pieces);
+        });
     const std::vector<LinkSteps> measured = benchmark_links(specs, world, *delayed, *ops, a.warmup, a.steps);
     if (world.rank() != 0) return;
     const ClusterSpec instant = with_links(rates, per_node, 1e9, 1e9, 0);

@@ -19,8 +19,9 @@ void run_thread_ranks(int size, const std::function<void(World&)>& body);
 // `largest_message` bytes is sent as several messages.
 std::unique_ptr<World> make_mpi_world(int64_t largest_message = int64_t{1} << 30);
 
-// Returns the seconds that a communication takes, in which each of these world ranks sends `sent` bytes.
-using CommSeconds = std::function<double(CommKind, std::span<const int> ranks, int64_t sent)>;
+// Returns the seconds that a communication takes, in which each of these world ranks sends `sent` bytes, in an
+// all-to-all perhaps as uneven pieces.
+using CommSeconds = std::function<double(CommKind, std::span<const int> ranks, int64_t sent, const UnevenPieces&)>;
 // Wraps a world whose tensors are on the host and emulates slow links: the communications of a group run one after
 // another, and each ends `seconds` after the last rank has started it. The delay uses no CPU time, so a step shows how
 // much of its communication overlaps with computation. `inner` must outlive the result.

@@ -50,6 +50,17 @@ int64_t sent_elements(const CommCall& call, int rank, int size) {
   return 0;
 }
 
+UnevenPieces uneven_pieces(const CommCall& call) {
+  const auto equal = [](const std::vector<int64_t>& v) {
+    return std::ranges::all_of(v, [&](int64_t n) { return n == v.front(); });
+  };
+  if (call.kind != CommKind::all_to_all || (equal(call.sends) && equal(call.recvs))) return {};
+  UnevenPieces pieces{call.sends, call.recvs};
+  for (std::vector<int64_t>* v : {&pieces.sends, &pieces.recvs})
+    for (int64_t& n : *v) n *= static_cast<int64_t>(size_of(call.from.dtype));
+  return pieces;
+}
+
 int64_t sent_between_nodes(const CommCall& call, int rank, int size, std::span<const int> nodes) {
   if (nodes.empty()) return 0;
   const auto leaves = [&](int from, int to) {

@@ -51,6 +51,13 @@ struct HostMessage {
   int64_t bytes = 0;
 };
 
+// Bytes that a rank sends to, and receives from, each rank of its group in an all-to-all whose pieces differ. Empty:
+// equal pieces, or another kind of call.
+struct UnevenPieces {
+  std::vector<int64_t> sends, recvs;
+};
+UnevenPieces uneven_pieces(const CommCall&);
+
 // Returns the number of elements that `rank` of a group of `size` ranks sends in this call, as they are counted.
 int64_t sent_elements(const CommCall&, int rank, int size);
 // Returns the number of those elements that leave the rank's node under ring algorithms, in which a rank sends only to

@@ -15,8 +15,10 @@ namespace fp {
 class CommObserver {
  public:
   virtual ~CommObserver() = default;
-  // A communication begins among these world ranks, of which each sends `sent` bytes. The result is passed to waited().
-  virtual double started(CommKind, const std::string& group, std::span<const int> ranks, int64_t sent) = 0;
+  // A communication begins among these world ranks, of which each sends `sent` bytes, in an all-to-all perhaps as
+  // uneven pieces. The result is passed to waited().
+  virtual double started(CommKind, const std::string& group, std::span<const int> ranks, int64_t sent,
+                         const UnevenPieces&) = 0;
   // The rank waits until that communication has ended.
   virtual void waited(double) = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <set>
 
 #include "base/error.h"
@@ -15,6 +16,15 @@ const NodeProfile* profile_for(const ClusterSpec& cluster, int64_t ranks) {
   for (const NodeProfile& p : cluster.profiles)
     if (p.ranks >= ranks && (best == nullptr || p.ranks < best->ranks)) best = &p;
   return best;
+}
+
+// Returns the sum of the `count` largest pieces; of the last one, a part if `count` is no whole number.
+double largest_pieces(std::vector<int64_t> pieces, double count) {
+  std::ranges::sort(pieces, std::greater());
+  double sum = 0;
+  for (size_t i = 0; i < pieces.size() && count > 0; ++i, count -= 1)
+    sum += static_cast<double>(pieces[i]) * std::min(count, 1.0);
+  return sum;
 }
 
 }  // namespace
@@ -81,7 +91,8 @@ const LinkRates& CostModel::link(std::string_view between, CommKind kind) const 
                                 name_of(kind), between));
 }
 
-double CostModel::comm_seconds(CommKind kind, std::span<const int> ranks, int64_t sent) const {
+double CostModel::comm_seconds(CommKind kind, std::span<const int> ranks, int64_t sent,
+                               const UnevenPieces& pieces) const {
   if (ranks.size() < 2) return 0;
   std::set<int> nodes;
   for (const int r : ranks) nodes.insert(nodes_.node_of(r));
@@ -93,8 +104,11 @@ double CostModel::comm_seconds(CommKind kind, std::span<const int> ranks, int64_
   if (nodes.size() == 1) return seconds(link("ranks", kind), bytes, 1);
   const double own = static_cast<double>(ranks.size()) / static_cast<double>(nodes.size());  // ranks per node
   if (kind == CommKind::all_to_all) {  // bytes that stay on the node do not count
-    const double leaves = (static_cast<double>(ranks.size()) - own) / static_cast<double>(ranks.size() - 1);
-    return seconds(link("nodes", kind), bytes * leaves, 1);
+    const double others = static_cast<double>(ranks.size()) - own;
+    const double leaves = pieces.sends.empty()
+                              ? bytes * others / static_cast<double>(ranks.size() - 1)
+                              : std::max(largest_pieces(pieces.sends, others), largest_pieces(pieces.recvs, others));
+    return seconds(link("nodes", kind), leaves, 1);
   }
   // A ring leaves each node once and can use the link shares of all the group's ranks there, but is limited by the rate
   // within the node.

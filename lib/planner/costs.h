@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "comm/comm.h"
 #include "comm/nodes.h"
 #include "comm/record.h"
 #include "config/cluster/cluster.h"
@@ -27,8 +28,9 @@ class CostModel {
   const NodeMap& nodes() const { return nodes_; }
 
   double op_seconds(const OpWork&) const;
-  // Returns the time of a communication in which each of these world ranks sends `sent` bytes.
-  double comm_seconds(CommKind, std::span<const int> ranks, int64_t sent) const;
+  // Returns the time of a communication in which each of these world ranks sends `sent` bytes. Uneven pieces are those
+  // of one rank: others are taken to have the same, and the busiest rank its largest with ranks of other nodes.
+  double comm_seconds(CommKind, std::span<const int> ranks, int64_t sent, const UnevenPieces& = {}) const;
   // Returns the time of a copy between a device and its host. Throws ConfigError if the cluster has no rate.
   double copy_seconds(int64_t bytes) const;
   // On CPUs, a rank's copies and host updates run on the cores of its ops, and so take as much time from these.

@@ -56,9 +56,10 @@ double quantized_reduce_seconds(const RunSpec& spec, const CostModel& costs, con
          exchange(nodes.across, parameters / nodes.ranks(), c.gradient_bits);
 }
 
-// Seconds in which shards of `bytes` in all reach one rank of each node that keeps them.
+// Seconds in which shards of `bytes` in all reach one rank of each node that keeps them, or sums of a node the ranks
+// whose shards they are. The busiest rank keeps shards of other nodes alone.
 double spread_seconds(const CostModel& costs, const ByNodes& nodes, double bytes) {
-  return share_seconds(costs, CommKind::all_to_all, nodes.across, bytes / nodes.ranks());
+  return costs.comm_seconds(CommKind::all_to_all, nodes.across, static_cast<int64_t>(bytes / nodes.ranks()));
 }
 
 // Seconds of a gather of shards that take `bytes` in all.
@@ -75,8 +76,7 @@ double reduce_seconds(const RunSpec& spec, const CostModel& costs, const Mesh& m
   const ByNodes nodes = by_nodes(spec, mesh);
   if (spec.communication.gradient_bits > 0) return quantized_reduce_seconds(spec, costs, nodes, parameters);
   if (!nodes.through) return share_seconds(costs, CommKind::reduce_scatter, mesh.data(0), bytes);
-  return share_seconds(costs, CommKind::reduce_scatter, nodes.in_node, bytes) +
-         share_seconds(costs, CommKind::all_to_all, nodes.across, bytes / nodes.ranks());
+  return share_seconds(costs, CommKind::reduce_scatter, nodes.in_node, bytes) + spread_seconds(costs, nodes, bytes);
 }
 
 double gathers_seconds(const RunSpec& spec, const CostModel& costs, const Mesh& mesh, double parameters, int gathers) {

@@ -15,8 +15,9 @@ void Timeline::called(const OpWork& work) {
   now_ += std::min(seconds * slower, seconds + beside * (1 - 1 / slower));
 }
 
-double Timeline::started(CommKind kind, const std::string& group, std::span<const int> ranks, int64_t sent) {
-  const double seconds = costs_->comm_seconds(kind, ranks, sent);
+double Timeline::started(CommKind kind, const std::string& group, std::span<const int> ranks, int64_t sent,
+                         const UnevenPieces& pieces) {
+  const double seconds = costs_->comm_seconds(kind, ranks, sent, pieces);
   if (!costs_->cluster().overlaps) {
     now_ += seconds;
     exposed_ += seconds;

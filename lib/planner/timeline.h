@@ -22,7 +22,8 @@ class Timeline : public OpObserver, public CommObserver, public CopyObserver {
   }
   // Communications of one group run one after the other, independent of those of other groups; its host values do not
   // wait for its tensors. Returns the end time.
-  double started(CommKind, const std::string& group, std::span<const int> ranks, int64_t sent) override;
+  double started(CommKind, const std::string& group, std::span<const int> ranks, int64_t sent,
+                 const UnevenPieces&) override;
   void waited(double end) override;
   // The copies of a lane run one after the other, beside the ops unless they take the cores of these.
   double copy_started(CopyLane, int64_t bytes, double after) override;

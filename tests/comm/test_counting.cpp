@@ -65,6 +65,30 @@ TEST_CASE("bytes between nodes are those that ring and pairs send to another nod
   CHECK(sum[fp::CommKind::host] == 0);
 }
 
+TEST_CASE("an observer of a counting world gets the pieces of an all-to-all if they differ") {
+  struct Pieces final : fp::CommObserver {
+    double started(fp::CommKind, const std::string&, std::span<const int>, int64_t,
+                   const fp::UnevenPieces& p) override {
+      seen.push_back(p);
+      return 0;
+    }
+    void waited(double) override {}
+    std::vector<fp::UnevenPieces> seen;
+  } observer;
+  const auto world = fp::make_counting_world(1, 3);
+  world->observe(&observer);
+  const auto group = everyone(*world);
+  Buffer<float> from(6, 0), to(6);
+  group->all_to_all(to.tensor(), from.tensor());
+  group->start_all_to_all(to.tensor(), from.tensor(), {0, 2, 4}, {1, 2, 3}).wait();
+  group->all_reduce(from.tensor());
+  REQUIRE(observer.seen.size() == 3);
+  CHECK(observer.seen[0].sends.empty());
+  CHECK(observer.seen[1].sends == std::vector<int64_t>{0, 8, 16});
+  CHECK(observer.seen[1].recvs == std::vector<int64_t>{4, 8, 12});
+  CHECK(observer.seen[2].sends.empty());
+}
+
 TEST_CASE("a counting world returns host values as if all ranks had given the same") {
   const auto world = fp::make_counting_world(1000, 4096);
   CHECK(world->backend() == "counting");

@@ -11,7 +11,8 @@ namespace {
 
 // Up to 0.2 ms, different for every communication and rank.
 fp::CommSeconds random_seconds(int rank) {
-  return [random = std::mt19937(static_cast<unsigned>(rank))](fp::CommKind, std::span<const int>, int64_t) mutable {
+  return [random = std::mt19937(static_cast<unsigned>(rank))](fp::CommKind, std::span<const int>, int64_t,
+                                                              const fp::UnevenPieces&) mutable {
     return 1e-6 * static_cast<double>(random() % 200);
   };
 }
@@ -40,9 +41,10 @@ TEST_CASE("a delayed communication takes its time after the last rank has starte
   constexpr double kSeconds = 5e-3;
   on_ranks([](fp::World& world, Findings& f) {
     if (world.size() == 1) return;
-    const auto slow = fp::make_delayed_world(world, [](fp::CommKind, std::span<const int> ranks, int64_t sent) {
-      return kSeconds * static_cast<double>(ranks.size()) * static_cast<double>(sent) / 1000;
-    });
+    const auto slow = fp::make_delayed_world(
+        world, [](fp::CommKind, std::span<const int> ranks, int64_t sent, const fp::UnevenPieces&) {
+          return kSeconds * static_cast<double>(ranks.size()) * static_cast<double>(sent) / 1000;
+        });
     const auto group = everyone(*slow, "slow");
     const int n = world.size();
     Buffer<float> part(250, 0), whole(250 * n);

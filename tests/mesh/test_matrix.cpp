@@ -57,7 +57,7 @@ TEST_CASE("links of any speed change no bit and stop no rank", "[mesh]") {
   // rank.
   const auto unsteady = [](World& threads) {
     return make_delayed_world(threads, [random = std::mt19937(static_cast<unsigned>(threads.rank()) + 9), &threads](
-                                           CommKind, std::span<const int>, int64_t) mutable {
+                                           CommKind, std::span<const int>, int64_t, const UnevenPieces&) mutable {
       if (threads.rank() % 2 == 1) std::this_thread::sleep_for(std::chrono::microseconds(random() % 100));
       return 1e-6 * static_cast<double>(random() % 300);
     });

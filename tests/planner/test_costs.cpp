@@ -67,6 +67,29 @@ TEST_CASE("the time of a group's communication follows the links it uses", "[pla
   CHECK(seconds(ranks(0, 16), CommKind::all_to_all) == Approx(0.1 * 8 / 15 + 4 * 10e-6));
 }
 
+TEST_CASE("an all-to-all with uneven pieces takes as long as its busiest rank", "[planner]") {
+  const ClusterSpec cluster = small_cluster(8);
+  const CostModel costs(cluster, 16);
+  constexpr int64_t kPiece = 500'000'000;
+  const std::vector<int> all = ranks(0, 16);
+  // As in a gather by nodes: rank 0 sends to itself and to rank 8, and receives from ranks 0 and 1; there is a rank
+  // both of whose pieces come from the other node.
+  UnevenPieces pieces{std::vector<int64_t>(16), std::vector<int64_t>(16)};
+  pieces.sends[0] = pieces.sends[8] = pieces.recvs[0] = pieces.recvs[1] = kPiece;
+  CHECK(costs.comm_seconds(CommKind::all_to_all, all, kPiece, pieces) == Approx(0.1 + 4 * 10e-6));
+  // Pieces that are equal after all take as long as where nothing is known about them.
+  const UnevenPieces equal{std::vector<int64_t>(16, kPiece), std::vector<int64_t>(16, kPiece)};
+  CHECK(costs.comm_seconds(CommKind::all_to_all, all, 15 * kPiece, equal) ==
+        Approx(costs.comm_seconds(CommKind::all_to_all, all, 15 * kPiece)));
+  // Nodes may have different numbers of the ranks: a rank's largest pieces go to as many as are elsewhere on average.
+  const std::vector<int> pair{7, 8, 9};
+  const UnevenPieces some{{0, kPiece, kPiece / 2}, {0, kPiece / 2, 0}};
+  CHECK(costs.comm_seconds(CommKind::all_to_all, pair, 3 * kPiece / 2, some) == Approx(0.05 + 0.025 / 2 + 2 * 10e-6));
+  // Within a node, all that is sent counts.
+  CHECK(costs.comm_seconds(CommKind::all_to_all, ranks(0, 4), kPiece, {{0, kPiece, 0, 0}, {0, 0, 0, 0}}) ==
+        Approx(0.005 + 2 * 5e-6));
+}
+
 TEST_CASE("communication overlaps ops only on clusters that can overlap", "[planner]") {
   ClusterSpec cluster = small_cluster();
   const OpWork op{"norm", 0, 1e9, 0, 0, 0, DType::bf16};  // 1 ms
@@ -76,9 +99,9 @@ TEST_CASE("communication overlaps ops only on clusters that can overlap", "[plan
     cluster.overlaps = overlaps;
     const CostModel costs(cluster, 2);
     Timeline clock(costs);
-    const double first = clock.started(CommKind::all_reduce, "data", both, kBytes);
-    const double second = clock.started(CommKind::all_reduce, "data", both, kBytes);
-    const double other = clock.started(CommKind::all_reduce, "tensor", both, kBytes);
+    const double first = clock.started(CommKind::all_reduce, "data", both, kBytes, {});
+    const double second = clock.started(CommKind::all_reduce, "data", both, kBytes, {});
+    const double other = clock.started(CommKind::all_reduce, "tensor", both, kBytes, {});
     clock.called(op);
     clock.waited(first);
     clock.waited(other);
@@ -99,10 +122,10 @@ TEST_CASE("products take longer while communication is under way", "[planner]") 
   const OpWork norm{"norm", 0, 1e9, 0, 0, 0, DType::bf16};                          // 1 ms
   clock.called(product);
   CHECK(clock.now() == Approx(4e-3));
-  clock.started(CommKind::host, "data", both, 200'000'000);
+  clock.started(CommKind::host, "data", both, 200'000'000, {});
   clock.called(product);
   CHECK(clock.now() == Approx(8e-3));
-  clock.started(CommKind::all_reduce, "data", both, 800'000'000);  // 8.005 ms
+  clock.started(CommKind::all_reduce, "data", both, 800'000'000, {});  // 8.005 ms
   clock.called(product);
   CHECK(clock.now() == Approx(13e-3));
   clock.called(norm);

@@ -31,17 +31,18 @@ class CountingGroup final : public Group {
     connected_ = true;
     const DType dtype = call.from ? call.from.dtype : call.to.dtype;
     const int64_t sent = sent_elements(call, rank(), size()) * static_cast<int64_t>(size_of(dtype));
-    return std::make_unique<Counted>(world_, sum_scratch_bytes(call, rank(), size()), started(call.kind, sent));
+    return std::make_unique<Counted>(world_, sum_scratch_bytes(call, rank(), size()),
+                                     started(call.kind, sent, uneven_pieces(call)));
   }
   bool host_values_travel(int64_t sent) override {
-    const double handle = started(CommKind::host, sent);
+    const double handle = started(CommKind::host, sent, {});
     if (world_.observer() != nullptr) world_.observer()->waited(handle);
     return false;
   }
 
  private:
-  double started(CommKind kind, int64_t sent) {
-    return world_.observer() != nullptr ? world_.observer()->started(kind, name(), ranks_, sent) : 0;
+  double started(CommKind kind, int64_t sent, const UnevenPieces& pieces) {
+    return world_.observer() != nullptr ? world_.observer()->started(kind, name(), ranks_, sent, pieces) : 0;
   }
 
   std::vector<int> ranks_;

@@ -89,8 +89,8 @@ class DelayedGroup final : public Group {
         seconds_(seconds) {}
 
  private:
-  Time time_of(CommKind kind, int64_t sent) const {
-    return std::chrono::duration_cast<Time>(std::chrono::duration<double>(seconds_(kind, ranks_, sent)));
+  Time time_of(CommKind kind, int64_t sent, const UnevenPieces& pieces = {}) const {
+    return std::chrono::duration_cast<Time>(std::chrono::duration<double>(seconds_(kind, ranks_, sent, pieces)));
   }
 
   std::unique_ptr<Operation> start(const CommCall& c) override {
@@ -108,7 +108,7 @@ class DelayedGroup final : public Group {
       end->times = clock_->start_recv(tensor_of(end->all), c.peer);
       lane->unknown.push_back(end);
     } else {
-      end->seconds = time_of(c.kind, sent);
+      end->seconds = time_of(c.kind, sent, uneven_pieces(c));
       end->mine = {TimeWords(now())};
       end->all.resize(static_cast<size_t>(size()));
       end->times = clock_->start_all_gather(tensor_of(end->all), tensor_of(end->mine));
