@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "config/model_facts.h"
 #include "dryrun/dry_rig.h"
@@ -21,6 +22,12 @@ int64_t parameters_of(const std::vector<PartCosts>& stages, const Placement& pla
   int64_t sum = 0;
   for (const int s : placement.stages_of(rank)) sum += stages[index(s)].parameters;
   return sum;
+}
+
+int64_t largest_stage(const std::vector<PartCosts>& stages) {
+  int64_t most = 0;
+  for (const PartCosts& s : stages) most = std::max(most, s.parameters);
+  return most;
 }
 
 int rank_with_most(const std::vector<PartCosts>& stages, const Placement& placement) {
@@ -52,6 +59,25 @@ PassSeconds busiest(const std::vector<PartCosts>& stages, const Placement& place
     if (w.total > most.total) most = w;
   }
   return most;
+}
+
+// Mean seconds of a gather of a stage's `parameters` parameters in a lowered schedule. Where nodes keep weights, the
+// first gather of each stage on a rank takes longer than the later ones.
+double mean_gather_seconds(const RunSpec& spec, const CostModel& costs, const Mesh& mesh, double parameters,
+                           const Schedule& s) {
+  const double first = gathers_seconds(spec, costs, mesh, parameters, 1),
+               later = gathers_seconds(spec, costs, mesh, parameters, 2) - first;
+  double gathers = 0, stages = 0;
+  for (const auto& list : s.ranks) {
+    std::set<int> gathered;
+    for (const Action& a : list) {
+      if (a.kind != ActionKind::gather) continue;
+      gathers += 1;
+      gathered.insert(a.stage);
+    }
+    stages += static_cast<double>(gathered.size());
+  }
+  return gathers == 0 ? first : (stages * first + (gathers - stages) * later) / gathers;
 }
 
 bool splits(const Schedule& s) {
@@ -185,6 +211,7 @@ StepTime dry_run_step(const RunSpec& spec, const PipelinePlan& plan, const Mesh&
 StepTime dry_run_update(const RunSpec& spec, const Mesh& mesh, const CostModel& costs, CountingOps& ops,
                         int pipeline_rank) {
   DryRig rig(spec, plan_pipeline(spec), ops, mesh, mesh.rank_of({pipeline_rank, 0, 0, 0}));
+  rig.executor.complete_update();  // so that nodes keep weights (hpZ), which before the first update they only gather
   Timeline clock(costs);
   const Watch watch(clock, ops, *rig.world);
   return timed_update(rig, spec, clock);
@@ -258,11 +285,9 @@ std::vector<PartCosts> stage_costs(const RunSpec& spec, const PipelinePlan& plan
 Costs schedule_costs(const RunSpec& spec, const PipelinePlan& plan, const std::vector<PartCosts>& stages,
                      const Mesh& mesh, const CostModel& costs) {
   Costs c;
-  double largest = 0;
-  for (const PartCosts& s : stages) {
+  const auto largest = static_cast<double>(largest_stage(stages));
+  for (const PartCosts& s : stages)
     c.by_stage.push_back({s.forward.total, s.backward_input.total, s.backward_weight.total});
-    largest = std::max(largest, static_cast<double>(s.parameters));
-  }
   const Boundaries boundaries(spec, plan, stages, mesh, costs);
   for (int stage = 0; stage + 1 < plan.placement.stages(); ++stage)
     c.hop = std::max(c.hop, boundaries.after(stage).message);
@@ -280,6 +305,7 @@ StepTime step_time(const RunSpec& spec, const PipelinePlan& plan, const Mesh& me
   const Schedule schedule = plan.step(micro_batches);
   const bool split = splits(schedule);
   Costs c = schedule_costs(spec, plan, stages, mesh, costs);
+  c.gather = mean_gather_seconds(spec, costs, mesh, static_cast<double>(largest_stage(stages)), schedule);
   if (!split)
     for (size_t s = 0; s < stages.size(); ++s)
       c.by_stage[s].backward_weight = stages[s].backward.total - c.by_stage[s].backward_input;

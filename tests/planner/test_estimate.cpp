@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "config/load.h"
+#include "config/model_facts.h"
 #include "dryrun/dry_run.h"
 #include "exec/matrix_update.h"
 #include "optim/muon.h"
@@ -294,4 +295,43 @@ TEST_CASE("the copies of layer inputs are hidden as far as the layers take time"
     const double copies = parallel.starts_with("pipeline") ? 4 * 12 + 2 * 5 : 4 * 2 * 11;
     CHECK(slower == Approx(copies * 2 * 64 * 768 * 2 / 0.01e9).epsilon(0.1));
   }
+}
+
+TEST_CASE("gathers by nodes take as long as what reaches the busiest rank from other nodes", "[planner]") {
+  ClusterSpec cluster = small_cluster(4);
+  cluster.profiles[0].ops = {{"other", "", 0, 0, 0}};
+  cluster.profiles[0].links = {{"ranks", "any", 0, 1e9}, {"nodes", "any", 0, 10}};
+  const RunSpec spec = spec_of(kGpt, "data: 8, zero_stage: 1", "global_batch: 8, micro_batch: 1",
+                               "communication: {by_nodes: true}\nprecision: {compute: bf16}");
+  // A rank of each node keeps a quarter of the weights; the shards of some of these all come from the other node.
+  const double seconds = 2.0 * static_cast<double>(parameter_count(spec.model)) / 4 / 10e9;
+  CHECK(Estimator(cluster).estimate(spec, 8).time.update == Approx(seconds).epsilon(0.02));
+  CHECK(Estimator(cluster).quick_estimate(spec, 8).time.update == Approx(seconds).epsilon(0.02));
+}
+
+TEST_CASE("a pipeline's update sends differences to weights that nodes keep, and gathers none", "[planner]") {
+  ClusterSpec cluster = small_cluster(2);
+  const std::string differences =
+      "communication: {weight_bits: 4, weight_differences: true, node_weights: true}\n"
+      "precision: {compute: bf16}";
+  const auto update = [&](const std::string& parallel, int ranks) {
+    const RunSpec spec = spec_of(kGpt, parallel, "global_batch: 32, micro_batch: 1", differences);
+    return Estimator(cluster).estimate(spec, ranks).time.update;
+  };
+  // A pipeline rank updates a part of the model. A gather of that would take several times as long as differences.
+  CHECK(update("data: 4, zero_stage: 3, pipeline: {ranks: 2}", 8) < update("data: 4, zero_stage: 3", 4));
+}
+
+TEST_CASE("a pipeline whose nodes keep weights gathers them faster after the first time", "[planner]") {
+  ClusterSpec cluster = small_cluster(2);
+  const auto step = [&](const std::string& schedule, const std::string& communication) {
+    const RunSpec spec =
+        spec_of(kGpt, "data: 4, zero_stage: 3, pipeline: {ranks: 2, " + schedule + "}",
+                "global_batch: 64, micro_batch: 1", communication + "precision: {compute: bf16, gradients: bf16}");
+    return Estimator(cluster).estimate(spec, 8).time.total;
+  };
+  const std::string kept = "communication: {node_weights: true}\n";
+  // Of four stages a rank holds two gathered at a time; with one, it gathers that only once.
+  CHECK(step("schedule: interleaved, chunks: 4", kept) < 0.95 * step("schedule: interleaved, chunks: 4", ""));
+  CHECK(step("schedule: 1f1b", kept) == Approx(step("schedule: 1f1b", "")).epsilon(1e-6));
 }
