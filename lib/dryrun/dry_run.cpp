@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "config/run_length.h"
@@ -81,6 +82,22 @@ class DryRank {
   }
   void accumulate(int micro_batches) { rig_.executor.accumulate(rig_.batches(micro_batches)); }
 
+  // The first step of a run with communication.max_gradient_error, whose exact sums take memory of the host in a world
+  // that sums there.
+  void run_exact_sums(int micro_batches) {
+    GradientGuard* const guard = rig_.executor.gradient_guard();
+    if (guard == nullptr) return;
+    const GradientGuardState usual = guard->state();
+    GradientGuardState exact = usual;
+    const ParamTable& table = rig_.model.table();
+    for (size_t id = 0; id < table.size(); ++id)
+      exact.bits[table[static_cast<ParamId>(id)].name] = std::numeric_limits<int>::max();
+    guard->restore(exact);
+    accumulate(micro_batches);
+    guard->restore(usual);
+    rig_.executor.complete_update();
+  }
+
   // With several stages all micro-batches may differ. With one, only the first and the last do: the others are like the
   // second.
   void run_passes(Prediction& p) {
@@ -88,8 +105,9 @@ class DryRank {
     const bool whole = rig_.executor.stages() > 1;
     const size_t before = rig_.arena.in_use();
     rig_.executor.complete_update();
-    ops_.reset();
     p.counted = whole ? micro_batches : 1;
+    run_exact_sums(static_cast<int>(p.counted));
+    ops_.reset();
     const Moved moved = moved_by([&] { accumulate(static_cast<int>(p.counted)); });
     p.traffic = moved.sent;
     p.copied = moved.copied;

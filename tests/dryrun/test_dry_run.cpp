@@ -144,3 +144,20 @@ TEST_CASE("the dry run names the moment of the peak", "[train]") {
   CHECK_THAT(moment(mesh, 2), Catch::Matches("micro-batch [1-8] of 8, (backward of layer [45]|LM head and loss)"));
   CHECK_THAT(describe(dry_run(spec, spec.model, *counting, mesh, 1), spec), Catch::Contains("reached in"));
 }
+
+TEST_CASE("the host memory of a limited error is that of its first step, which sums exactly", "[train]") {
+  const auto counting = make_counting_ops();
+  const Mesh mesh(1, 4, 1, 1, 4);
+  const auto host_bytes = [&](int64_t bits, double limit) {
+    RunSpec spec = tiny_spec("llama", DType::bf16, Recompute::none);
+    spec.train.global_batch = 12;
+    spec.parallel.data = 4;
+    spec.parallel.zero_stage = 1;
+    spec.communication.gradient_bits = bits;
+    spec.communication.max_gradient_error = limit;
+    return dry_run(spec, spec.model, *counting, mesh, 0).host_bytes;
+  };
+  const size_t exact = host_bytes(0, 0), quantized = host_bytes(8, 0), limited = host_bytes(8, 0.5);
+  CHECK(exact > quantized);
+  CHECK(limited >= exact);
+}
