@@ -200,6 +200,7 @@ void Device::start_copy(const CopyTicket& ticket, void* to, const void* from, si
 void Device::start_on_host(const CopyTicket& ticket, std::function<void()> run, const CopyTicket& after) {
   state_->enter();
   Lane& lane = state_->lanes[index_of(ticket.lane)];
+  if (after.number == 0) order(compute(), lane.stream());  // what it reads may still be computed
   if (after.number > 0 && after.lane != ticket.lane)
     state_->lanes[index_of(after.lane)].make_wait(lane.stream(), after.number);
   auto owned = std::make_unique<std::function<void()>>(std::move(run));

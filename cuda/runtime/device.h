@@ -66,7 +66,7 @@ class Device {
   // Starts a copy in its lane, after what the compute stream has been given so far and after the copy `after`. `host`
   // memory is that of allocate_host().
   void start_copy(const CopyTicket&, void* to, const void* from, size_t bytes, const CopyTicket& after);
-  // The same for a function that a thread of the host runs; it does not wait for the compute stream.
+  // The same for a function that a thread of the host runs; it waits for the compute stream only without `after`.
   void start_on_host(const CopyTicket&, std::function<void()> run, const CopyTicket& after);
   // Makes the compute stream wait for a copy or a function that was started.
   void wait_for_copy(const CopyTicket&);
