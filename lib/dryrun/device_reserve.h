@@ -12,7 +12,8 @@ namespace fp {
 constexpr size_t kReservedForLibraries = size_t{768} << 20;
 // Channel buffers of a communicator, which NCCL allocates in its first collective.
 constexpr size_t kReservedForGroup = size_t{512} << 20;
-// Two neighbouring stages of a pipeline have a communicator for each direction, and messages need fewer channels.
+// Two ranks of a pipeline that exchange messages have a communicator for each direction, and messages need fewer
+// channels.
 constexpr size_t kReservedForPair = size_t{128} << 20;
 
 // Returns the bytes that a rank with these communicators leaves free on its GPU.

@@ -18,18 +18,20 @@ StageLinks::StageLinks(const Placement& placement, const Groups& groups, const L
     for (int stage = 0; stage + 1 < placement.stages(); ++stage) {
       const int a = placement.rank_of(pipe, stage), b = placement.rank_of(pipe, stage + 1);
       if (a == b || (a != rank_ && b != rank_)) continue;
+      Link& between = links_[a == rank_ ? b : a];
+      if (between.pair) continue;
       Coordinate low = groups.at, high = groups.at;
       low.pp = std::min(a, b);
       high.pp = std::max(a, b);
-      links_[{pipe, stage}] = {
+      between = {
           groups.comm_world->pair("stages", {groups.mesh.rank_of(low), groups.mesh.rank_of(high)}),
           options.same_on_tensor_ranks && sends_in_parts(groups.mesh, groups.comm_world->nodes(), groups.at, a, b)};
     }
 }
 
-const StageLinks::Link& StageLinks::link(Direction direction, int pipe, int stage) const {
-  const auto it = links_.find({pipe, direction == Direction::forward ? stage - 1 : stage});
-  FP_CHECK(it != links_.end(), "no link between ranks to stage {}", stage);
+const StageLinks::Link& StageLinks::link(int pipe, int stage) const {
+  const auto it = links_.find(placement_.rank_of(pipe, stage));
+  FP_CHECK(it != links_.end(), "no link to the rank of stage {}", stage);
   return it->second;
 }
 
@@ -43,7 +45,7 @@ Tensor StageLinks::part_of(const Tensor& whole) const {
 }
 
 void StageLinks::receive(Direction direction, const Action& a, ArenaTensor memory) {
-  const Link& l = link(direction, a.pipe, a.stage);
+  const Link& l = link(a.pipe, direction == Direction::forward ? a.stage - 1 : a.stage + 1);
   const bool in_parts = divides(l, memory);
   Request request = l.pair->start_recv(in_parts ? part_of(memory) : *memory, 1 - l.pair->rank());
   inbox_[{direction, a.pipe, a.stage, a.micro_batch}] = {OffloadedTensor(std::move(memory)), std::move(request),
@@ -87,7 +89,7 @@ void StageLinks::send(Direction direction, const Action& a) {
     sent.front().request.wait();
     sent.pop_front();
   }
-  const Link& l = link(direction, a.pipe, to);
+  const Link& l = link(a.pipe, to);
   const Tensor& whole = message.tensor.on_device();
   message.request = l.pair->start_send(divides(l, whole) ? part_of(whole) : whole, 1 - l.pair->rank());
   sent.push_back(std::move(message));

@@ -1,6 +1,7 @@
 // StageLinks: moves outputs to the next pipeline stage and gradients back to the previous one, as messages between
-// ranks and by hand-over within a rank. Each pair of neighbouring stages of a pipe has its own group, so that no link
-// delays another.
+// ranks and by hand-over within a rank. Two ranks have one group, however many of their stages are neighbours: a
+// lowered schedule sends and receives all messages from one to the other in the same order (pipeline/lower.h), so that
+// none waits for a message behind it.
 //
 // If all tensor-parallel ranks hold the same tensor, and the next stage is on another node, each sends only its own
 // part; the receivers, which share a node, then gather the parts (the scatter/gather of Megatron-LM, Narayanan et al.
@@ -64,7 +65,7 @@ class StageLinks {
     bool in_parts = false;  // this rank's part alone is received
   };
   using Address = std::tuple<Direction, int, int, int>;  // pipe, stage, micro-batch
-  const Link& link(Direction, int pipe, int to_stage) const;
+  const Link& link(int pipe, int stage) const;           // to the rank of this stage
   // Whether a tensor is sent in parts of equal size, and this rank's part.
   bool divides(const Link&, const Tensor& whole) const;
   Tensor part_of(const Tensor& whole) const;
@@ -73,7 +74,7 @@ class StageLinks {
   std::shared_ptr<Group> tensor_;
   int rank_;
   LinkOptions options_;
-  std::map<std::pair<int, int>, Link> links_;  // by pipe and the earlier stage
+  std::map<int, Link> links_;  // by pipeline rank
   std::map<Address, StageMessage> inbox_, outbox_;
   std::deque<Address> waiting_;  // tensors that may be parked, in the order in which they are taken
   Departures departures_;

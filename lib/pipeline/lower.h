@@ -23,6 +23,7 @@ struct LoweringOptions {
 //   A reduce stands right after the last W or D that it covers, before that action's message. Only when a two-way
 //   schedule reduces once per step does it stand where both ranks that hold the stage wait, or at the end, since both
 //   take part in the sum.
+// Messages from one rank to another, whatever their stages, are received in the order in which they are sent.
 // Ranks that share stages gather and reduce in the same order if their lists are mirror images, as for all kinds here.
 // The lists of all ranks can be merged into one order in which everything that an action waits for stands earlier.
 // Pairs stay adjacent when costs.pairs_are_one; otherwise they are separated and no longer marked as pairs.

@@ -117,10 +117,10 @@ double attached_bytes(const RunSpec& s, const Mesh& mesh, const PipelinePlan& pl
 }
 
 // Communicators of a rank, without the small ones of some models, which only a dry run counts.
-Communicators communicators(const Mesh& mesh, const PipelinePlan& plan) {
+Communicators communicators(const Mesh& mesh) {
   Communicators c;
   c.groups = (mesh.tp() > 1) + (mesh.sp() > 1) + (mesh.data(0).size() > 1);
-  if (mesh.pp() > 1) c.pairs = 2 * static_cast<int>(plan.placement.stages_of(0).size());
+  c.pairs = std::min(mesh.pp() - 1, 2);  // one with each neighbour
   return c;
 }
 
@@ -224,7 +224,7 @@ class Estimator::Impl {
       most.rank = mesh.rank_of({r, 0, 0, 0});
     }
     const int64_t reserved = static_cast<int64_t>(cluster_.reserved_gib * kGiB) +
-                             (on_gpu ? static_cast<int64_t>(device_reserve(communicators(mesh, plan))) : 0);
+                             (on_gpu ? static_cast<int64_t>(device_reserve(communicators(mesh))) : 0);
     most.bytes += reserved;
     if (on_gpu) most.device_bytes += reserved;
     most.available = usable_bytes(cluster_, cluster_.memory_gib);

@@ -40,11 +40,14 @@ TEST_CASE("every communicator that moves tensors adds to the reserve") {
   CHECK(reserved("{data: 2, tensor: 2}", Mesh(1, 2, 1, 2, 4), 3) == (768 + 2 * 512) * kMiB);
 }
 
-TEST_CASE("neighbouring pipeline stages add communicators, middle stages more of them") {
+TEST_CASE("neighbouring pipeline ranks add communicators, those in the middle more of them") {
   const std::string four = "{pipeline: {ranks: 4, schedule: 1f1b}}";
   // gpt2 ties its embedding to the LM head: the first and the last rank sum the gradients over a group.
   CHECK(reserved(four, Mesh(4, 1, 1, 1, 4), 0) == (768 + 128 + 512) * kMiB);
   CHECK(reserved(four, Mesh(4, 1, 1, 1, 4), 1) == (768 + 2 * 128) * kMiB);
+  // However many stages two ranks have in common.
+  CHECK(reserved("{pipeline: {ranks: 2, schedule: interleaved, chunks: 2}}", Mesh(2, 1, 1, 1, 2), 0) ==
+        (768 + 128 + 512) * kMiB);
 }
 
 TEST_CASE("nothing is reserved on a CPU") {

@@ -4,6 +4,7 @@
 
 #include "every_kind.h"
 #include "interpreter.h"
+#include "pipeline/flow.h"
 #include "pipeline/text.h"
 #include "pipeline/verify.h"
 
@@ -42,6 +43,30 @@ TEST_CASE("messages and reductions are inserted in the right places", "[pipeline
   const Schedule s = lower(of(PipelineSchedule::one_f_one_b, 2, 3), {});
   CHECK(row(s, 0) == "0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0F2 0RECV_B1 0SEND_F2 0B1 0RECV_B2 0B2 0REDUCE_GRAD");
   CHECK(row(s, 1) == "1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1 1RECV_F2 1F2 1B2 1REDUCE_GRAD 1SEND_B2");
+}
+
+TEST_CASE("a rank receives the messages of another in the order in which that sends them", "[pipeline]") {
+  const Costs uneven{.each = {1, 1.3, 0.7}, .by_stage = {}, .hop = 0.4};
+  const auto check_order = [](const Schedule& s) {
+    const Flow flow(s);
+    std::map<std::pair<int, int>, std::vector<int>> sent, received;  // by producing and consuming rank: outputs
+    for (const auto& list : s.ranks)
+      for (const Action& a : list) {
+        if (!is_send(a.kind) && !is_receive(a.kind)) continue;
+        const int output = is_send(a.kind) ? flow.output_of(a) : flow.input_of(a);
+        (is_send(a.kind) ? sent : received)[{flow.producer(output), flow.consumer(output)}].push_back(output);
+      }
+    CHECK(sent == received);
+  };
+  for (const int p : {2, 4, 6})
+    for (const Schedule& s : every_kind(p, 2 * p))
+      for (const Costs& costs : {Costs(), uneven}) {
+        CAPTURE(p, s.kind);
+        check_order(lower(s, {.costs = costs}));
+        check_order(lower(forward_only(s.placement, 2 * p), {.costs = costs, .gather = true}));
+      }
+  for (const int chunks : {4, 16})
+    check_order(lower(of(PipelineSchedule::interleaved, 4, 8, chunks), {.costs = uneven, .reduce_every = 1}));
 }
 
 TEST_CASE("a single rank sends no messages", "[pipeline]") {
