@@ -130,6 +130,8 @@ void Ranks::start(const Mesh& mesh, const WatchdogSection& watchdog) {
 }
 
 void Ranks::join(const WatchdogSection& watchdog) {
+  // Groups connect when they are created: in a step, NCCL would allocate beside receives that wait on the device.
+  ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
   check_fault_request();
   before_join_.reset();
   const auto limit = deadline(watchdog);

@@ -42,6 +42,18 @@ class DeviceStream final : public NcclStream {
   OwnedStream stream_;
 };
 
+// A group without a communicator.
+class HostValues final : public Group {
+ public:
+  HostValues(const std::string& name, CommRecord& record, std::shared_ptr<Group> host)
+      : Group(name, host->rank(), host->size(), record), host_(std::move(host)) {}
+
+ private:
+  void exchange(std::span<const HostMessage> messages) override { exchange_through(*host_, messages); }
+
+  std::shared_ptr<Group> host_;
+};
+
 class NcclWorld final : public World {
  public:
   NcclWorld(World& host, Device& device)
@@ -64,6 +76,9 @@ class NcclWorld final : public World {
     FP_CUDA(cudaSetDevice(device_.facts().index));
     return std::make_shared<NcclGroup>(name, record(), Streams{collectives_.of(name)}, host_.group(name, ranks),
                                        &watch_, fmt::format("@{}", ranks.front()));
+  }
+  std::shared_ptr<Group> make_host_group(const std::string& name, const std::vector<int>& ranks, int) override {
+    return std::make_shared<HostValues>(name, record(), host_.host_group(name, ranks));
   }
   std::shared_ptr<Group> make_pair(const std::string& name, const std::vector<int>& ranks, int) override {
     FP_CUDA(cudaSetDevice(device_.facts().index));

@@ -325,17 +325,26 @@ int Group::lowest_with(bool mine) {
 }
 
 std::unique_ptr<Operation> Group::start(const CommCall& call) {
-  throw InternalError(fmt::format("{} on a group of one", name_of(call.kind)));
+  throw InternalError(
+      fmt::format("group {}: {} on one rank, or on a group for host values", name_, name_of(call.kind)));
 }
 
 void Group::exchange(std::span<const HostMessage>) { throw InternalError("host values of a group of one"); }
 
 std::shared_ptr<Group> World::group(const std::string& name, const std::vector<int>& ranks) {
+  return made_by(&World::make_group, name, ranks);
+}
+
+std::shared_ptr<Group> World::host_group(const std::string& name, const std::vector<int>& ranks) {
+  return made_by(&World::make_host_group, name, ranks);
+}
+
+std::shared_ptr<Group> World::made_by(Make make, const std::string& name, const std::vector<int>& ranks) {
   const auto mine = std::find(ranks.begin(), ranks.end(), rank_);
   FP_CHECK(std::is_sorted(ranks.begin(), ranks.end()) && mine != ranks.end(),
            "group {}: expected ascending world ranks that include {}", name, rank_);
   if (ranks.size() == 1) return std::make_shared<Group>(name, 0, 1, record_);
-  std::shared_ptr<Group> made = make_group(name, ranks, static_cast<int>(mine - ranks.begin()));
+  std::shared_ptr<Group> made = (this->*make)(name, ranks, static_cast<int>(mine - ranks.begin()));
   made->nodes_ = nodes_of(ranks);
   return made;
 }

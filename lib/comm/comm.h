@@ -193,6 +193,8 @@ class World {
   // Creates a group of these world ranks for collectives (not for send and receive). `ranks` is ascending and contains
   // this rank. Called by each of them; all make these calls in the same order.
   std::shared_ptr<Group> group(const std::string& name, const std::vector<int>& ranks);
+  // The same for host values alone, without what moving tensors needs, such as a communicator of GPUs.
+  std::shared_ptr<Group> host_group(const std::string& name, const std::vector<int>& ranks);
   // Creates a pair of two world ranks, ascending, for send and receive and for host values. A message that is waited
   // for only delays later ones in its direction. Called by both ranks; ranks with several pairs create them in a common
   // order, for example sorted.
@@ -208,12 +210,18 @@ class World {
  protected:
   // Creates a group of more than one rank; `rank` is this rank's index in `ranks`.
   virtual std::shared_ptr<Group> make_group(const std::string& name, const std::vector<int>& ranks, int rank);
+  // Creates a group for host_group(); overridden where it needs less than other groups.
+  virtual std::shared_ptr<Group> make_host_group(const std::string& name, const std::vector<int>& ranks, int rank) {
+    return make_group(name, ranks, rank);
+  }
   // Creates a pair; overridden where send and receive need more than a group has.
   virtual std::shared_ptr<Group> make_pair(const std::string& name, const std::vector<int>& ranks, int rank) {
     return make_group(name, ranks, rank);
   }
 
  private:
+  using Make = std::shared_ptr<Group> (World::*)(const std::string&, const std::vector<int>&, int);
+  std::shared_ptr<Group> made_by(Make, const std::string& name, const std::vector<int>& ranks);
   std::vector<int> nodes_of(const std::vector<int>& ranks) const;
 
   int rank_, size_;

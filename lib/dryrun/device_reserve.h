@@ -10,7 +10,7 @@ namespace fp {
 
 // Kernels of cuBLASLt and cuDNN, which are loaded on their first call.
 constexpr size_t kReservedForLibraries = size_t{768} << 20;
-// Channel buffers of a communicator, which NCCL allocates in its first collective.
+// Channel buffers of a communicator, which NCCL allocates when it connects the ranks of the group.
 constexpr size_t kReservedForGroup = size_t{512} << 20;
 // Two ranks of a pipeline that exchange messages have a communicator for each direction, and messages need fewer
 // channels.

@@ -11,12 +11,12 @@ Groups make_groups(World& world, const Mesh& mesh) {
   g.mesh = mesh;
   g.at = mesh.at(rank);
   g.record = &world.record();
-  g.world = world.group("world", mesh.world());
+  g.world = world.host_group("world", mesh.world());
   g.tensor = world.group("tensor", mesh.tensor(rank));
   g.sequence = world.group("sequence", mesh.sequence(rank));
   g.data = world.group("data", mesh.data(rank));
-  g.tokens = mesh.two_way() ? world.group("tokens", mesh.tokens(rank)) : g.data;
-  g.pipeline = world.group("pipeline", mesh.pipeline(rank));
+  g.tokens = mesh.two_way() ? world.host_group("tokens", mesh.tokens(rank)) : g.data;
+  g.pipeline = world.host_group("pipeline", mesh.pipeline(rank));
   return g;
 }
 

@@ -17,7 +17,7 @@ struct Groups {
   Mesh mesh;
   Coordinate at;                    // of this rank
   CommRecord* record = nullptr;     // of the world's traffic
-  std::shared_ptr<Group> world;     // all ranks
+  std::shared_ptr<Group> world;     // all ranks; for host values alone, as `tokens` and `pipeline`
   std::shared_ptr<Group> tensor;    // ranks with the other parts of the same tensors
   std::shared_ptr<Group> sequence;  // ranks with the other tokens of the same sequences
   std::shared_ptr<Group> tokens;    // ranks with the other tokens of a step: data x sequence

@@ -24,6 +24,17 @@ double tree_sum(const fp::World& world, int i) {
   return sums[0];
 }
 
+TEST_CASE("a group for host values carries them") {
+  on_ranks([](fp::World& world, Findings& f) {
+    const auto group = world.host_group("host", all_ranks(world));
+    double sum = world.rank() + 1;
+    group->all_reduce(std::span(&sum, 1));
+    f.expect(sum == 0.5 * world.size() * (world.size() + 1), "a sum of {} on rank {}", sum, world.rank());
+    const std::string last = group->broadcast(std::to_string(world.rank()), world.size() - 1);
+    f.expect(last == std::to_string(world.size() - 1), "{} was broadcast to rank {}", last, world.rank());
+  });
+}
+
 TEST_CASE("host sums follow one binary tree, so all ranks and backends get the same bits") {
   on_ranks([](fp::World& world, Findings& f) {
     const auto group = everyone(world);
