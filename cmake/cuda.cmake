@@ -1,7 +1,7 @@
 # FPTRAIN_CUDA: AUTO builds the CUDA backend where a CUDA 13 compiler is found, ON demands one, OFF leaves it out.
-# FPTRAIN_CUDA_ARCHS: compute capabilities the kernels are compiled for, such as 80;90;100; from 80 on. Empty: with ON all
-# of these, with AUTO those of this machine's GPUs, or 90 where there is none (so that the kernels do compile). AUTO leaves
-# CUDA out where all GPUs are older.
+# FPTRAIN_CUDA_ARCHS: compute capabilities the kernels are compiled for, such as 80;90;100; from 80 on. Empty: with ON
+# all of these, with AUTO those of this machine's GPUs, or 90 where there is none (so that the kernels do compile). AUTO
+# leaves CUDA out where all GPUs are older.
 set(FPTRAIN_CUDA AUTO CACHE STRING "CUDA backend: AUTO, ON or OFF")
 set_property(CACHE FPTRAIN_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(FPTRAIN_CUDA_ARCHS "" CACHE STRING "Compute capabilities to build kernels for, such as 80;90;100")

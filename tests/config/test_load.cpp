@@ -1,4 +1,5 @@
 // Loading run specs: defaults, presets, --set, places of problems.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
