@@ -178,7 +178,7 @@ TEST_CASE("the spec of a checkpoint leads to no other file", "[config]") {
   spec.model.init_from = folder.path.string();
   folder.write("config.json", "{ no JSON");
   CHECK(parse_stored_spec(dump(spec), "config.yaml").model.hidden == 32);
-  CHECK_THROWS_AS(parse_run_spec(dump(spec), "config.yaml"), ConfigError);
+  CHECK_THROWS_AS(parse_run_spec(dump(spec), "config.yaml"), UserError);
 
   spec.model.init_from.clear();
   folder.write("config.yaml", dump(spec));
