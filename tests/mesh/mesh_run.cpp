@@ -87,6 +87,8 @@ namespace {
 Batch micro_batch(const ModelSection& m, const MeshPlan& plan, int step, int64_t i, int dp) {
   const Batch all = random_batch(m, static_cast<int>(plan.samples), static_cast<int>(plan.length),
                                  100 + static_cast<uint64_t>(step), plan.documents);
+  FP_CHECK(plan.samples % (plan.micro_batches * plan.dp) == 0, "{} samples for {} ranks of {} micro-batches",
+           plan.samples, plan.dp, plan.micro_batches);
   const int64_t each = plan.samples / plan.micro_batches / plan.dp, first = (i * plan.dp + dp) * each;
   Batch b;
   b.resize(each, plan.length);

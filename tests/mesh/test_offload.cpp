@@ -180,8 +180,8 @@ TEST_CASE("layer inputs are offloaded under every kind of pipeline, beside the o
 }
 
 TEST_CASE("the dry run predicts both arenas with offloaded layer inputs to the byte", "[mesh]") {
-  for (MeshPlan plan : {MeshPlan{.micro_batches = 5}, MeshPlan{.tp = 2, .megatron = true}, MeshPlan{.dp = 2, .zero = 3},
-                        piped(PipelineSchedule::one_f_one_b, {.micro_batches = 4}),
+  for (MeshPlan plan : {MeshPlan{.micro_batches = 5, .samples = 5}, MeshPlan{.tp = 2, .megatron = true},
+                        MeshPlan{.dp = 2, .zero = 3}, piped(PipelineSchedule::one_f_one_b, {.micro_batches = 4}),
                         piped(PipelineSchedule::zb_v, {.micro_batches = 4})}) {
     plan.recompute = Recompute::full;
     plan.offload_inputs = true;

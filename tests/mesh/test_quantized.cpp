@@ -317,6 +317,28 @@ TEST_CASE("weights that nodes keep do not change a bit, and leave the node once 
     }
 }
 
+TEST_CASE("weights that nodes keep do not change a bit beside tensor, sequence and pipeline ranks", "[mesh]") {
+  const ModelSection m = shared_model("llama");
+  const auto check = [&](MeshPlan p, int ranks_per_node) {
+    p.zero = 3;
+    p.samples = 8;
+    p.communication = {.weight_bits = 8, .block = 64};
+    p.ranks_per_node = ranks_per_node;
+    CAPTURE(p.text());
+    const MeshResult from_all = run_mesh(m, p);
+    p.communication.node_weights = true;
+    const MeshResult from_node = run_mesh(m, p);
+    CHECK(from_node == from_all);
+    const int64_t with = between_nodes(from_node, "data", CommKind::all_gather),
+                  without = between_nodes(from_all, "data", CommKind::all_gather);
+    CHECK((p.pipeline.ranks > 1 ? with <= without : with < without));  // these pipelines gather a stage once a step
+  };
+  check(MeshPlan{.tp = 2, .dp = 4}, 4);
+  check(MeshPlan{.sp = 2, .dp = 2}, 2);
+  check(piped(PipelineSchedule::one_f_one_b, MeshPlan{.dp = 4}), 2);
+  check(piped(PipelineSchedule::zeropp, MeshPlan{.dp = 4}), 2);
+}
+
 TEST_CASE("training with weight differences stays close to training without, on every arrangement of nodes", "[mesh]") {
   const ModelSection m = shared_model("llama");
   for (const int64_t bits : {4, 8}) {
