@@ -185,7 +185,10 @@ class Bench:
         length = max(1, self.steps // INTERVALS)
         ends = range(length, self.steps + 1, length)
         held_out = self._evaluate(variant, run)
+        # Parameters whose gradients were sent with more bits: the mean over the steps after the first, which sends all so.
+        widened = [s["widened_parameters"] for s in steps[1:] if "widened_parameters" in s]
         return {
+            **({"widened_parameters": round(statistics.fmean(widened), 3)} if widened else {}),
             "variant": variant, "seed": seed, "steps": self.steps, "ranks": VARIANTS[variant].ranks,
             "settings": settings_of(variant, self.steps),
             "identity": identity(variant, self.steps), "text_sha256": TEXT_SHA256,
