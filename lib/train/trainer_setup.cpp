@@ -140,7 +140,7 @@ void Trainer::start_or_resume() {
   report("running");
 }
 
-// Warns where nodes do not have equal parts of the data group, on which what is sent between them less rests.
+// Warns if nodes have unequal parts of the data group: what reduces the traffic between nodes then has no effect.
 void Trainer::warn_of_uneven_nodes() {
   const CommunicationSection& c = spec_.communication;
   const bool by_nodes = c.node_weights || c.by_nodes || (c.weight_differences && spec_.parallel.zero_stage == 3);
@@ -149,8 +149,7 @@ void Trainer::warn_of_uneven_nodes() {
     return;
   setup_events_.push_back(
       {"communication.node_weights, by_nodes and, under ZeRO 3, weight_differences have no effect: they need the same "
-       "number of data-parallel ranks, at least 2, on each node, with consecutive ranks on one node; the weights of "
-       "each layer are gathered over all nodes"});
+       "number of data-parallel ranks, at least 2, on each node, with consecutive ranks on one node"});
 }
 
 // Writes the run's spec and plan beside its checkpoints. Called on rank 0 only.
