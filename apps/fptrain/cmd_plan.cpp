@@ -323,7 +323,7 @@ void add_plan_command(cli::App& app, CommandResult&) {
   command->add_option("--headroom", a->headroom,
                       "part of the cluster's memory that a plan leaves free, such as 5%; default: headroom in the "
                       "cluster description, where 5% is the default");
-  command->add_option("--seconds", a->seconds, "time to search in, if a plan is chosen")
+  command->add_option("--seconds", a->seconds, "processor time to search in, if a plan is chosen")
       ->capture_default_str()
       ->check(cli::Range(0.1, 86400.0));
   cli::Option* longest = command->add_flag(

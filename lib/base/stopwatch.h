@@ -1,7 +1,8 @@
-// Elapsed time and the time of day.
+// Elapsed time, processor time and the time of day.
 #pragma once
 
 #include <chrono>
+#include <ctime>
 
 namespace fp {
 
@@ -12,6 +13,13 @@ inline double unix_seconds() {
 
 inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Processor time that the calling thread has used, in seconds: it hardly depends on what else the machine does.
+inline double thread_seconds() {
+  timespec t{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
 template <class Work>

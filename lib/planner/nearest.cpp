@@ -1,6 +1,5 @@
 // Finds the plan that fits with the fewest changed keys.
 #include <algorithm>
-#include <chrono>
 
 #include "base/error.h"
 #include "base/stopwatch.h"
@@ -83,7 +82,7 @@ class Nearest {
   Nearest(const RunSpec& spec, int ranks, PlanEstimator& estimator, double seconds)
       : spec_(spec), ranks_(ranks), estimator_(estimator), seconds_(seconds) {}
 
-  double left() const { return seconds_ - seconds_since(start_); }
+  double left() const { return seconds_ - (thread_seconds() - start_); }
 
   // Returns the fastest of these plans that fits.
   std::optional<Choice> fastest(const std::vector<Plan>& plans) {
@@ -110,7 +109,7 @@ class Nearest {
   const int ranks_;
   PlanEstimator& estimator_;
   const double seconds_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  const double start_ = thread_seconds();
 };
 
 }  // namespace

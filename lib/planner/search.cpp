@@ -1,12 +1,12 @@
 #include "planner/search.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
 #include "base/human_text.h"
+#include "base/stopwatch.h"
 #include "config/open_keys.h"
 #include "planner/candidates.h"
 #include "planner/estimate_cache.h"
@@ -65,11 +65,9 @@ class Searcher {
     Plan plan;
   };
 
-  bool spent(double share) const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() > share * limits_.seconds;
-  }
+  bool spent(double share) const { return thread_seconds() - start_ > share * limits_.seconds; }
 
-  std::string seconds_limit() const { return fmt::format("{:g} seconds", limits_.seconds); }
+  std::string seconds_limit() const { return fmt::format("{:g} seconds of processor time", limits_.seconds); }
 
   [[noreturn]] void refuse() const {
     if (!estimate_cache_.first_error().empty()) throw ConfigError(estimate_cache_.first_error());
@@ -301,7 +299,7 @@ class Searcher {
   const SearchLimits limits_;
   const Candidates candidates_;
   EstimateCache estimate_cache_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  const double start_ = thread_seconds();
   double fastest_sure_ = std::numeric_limits<double>::infinity();
   std::optional<Plan> quantized_;  // a faster plan that quantizes gradients, but not much faster
   Search result_;

@@ -23,12 +23,12 @@ struct Search {
   std::vector<Choice> alternatives;  // with other degrees or schedules, fastest first; then with another micro-batch
   std::vector<std::string> remarks;  // what would allow a faster plan
   int leads = 0, quick_estimates = 0, estimates = 0;
-  std::string limit;  // the limit that left plans out: "8 seconds", "22 exact estimates"; empty: none were left out
+  std::string limit;  // the limit that left plans out: "22 exact estimates"; empty: none were left out
   bool complete() const { return limit.empty(); }
 };
 
 struct SearchLimits {
-  double seconds = 8;
+  double seconds = 8;  // of processor time, so that a busy machine finds the same plan
   int estimates = 24;
   int alternatives = 5;
 };
@@ -41,7 +41,7 @@ Search search(const RunSpec&, int ranks, const ClusterSpec&, PlanEstimator&, con
 // Returns the plan nearest to that of a spec which does not fit: with the fewest changed keys, then the fastest. Keys
 // that save memory are tried first (recompute, micro_batch, zero_stage, megatron_sp, loss_chunk_tokens, offloaded
 // activations, tiles, chunks of sequences, offloaded state), then other arrangements of the ranks. Batches, sequences
-// and the model stay. Empty: none fits, or none was found in time.
+// and the model stay. Empty: none fits, or none was found in `seconds` of processor time.
 std::optional<Choice> nearest_fitting(const RunSpec&, int ranks, const ClusterSpec&, PlanEstimator&,
                                       double seconds = 1.5);
 
