@@ -1,6 +1,8 @@
 #include "train/saver.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "base/log.h"
 #include "base/memory_error.h"
@@ -91,7 +93,11 @@ Saver::Saver(const std::filesystem::path& checkpoints_dir, const RunSpec& spec, 
       world_(world),
       options_(options) {
   if (!background_) return;
-  staging_.emplace(staging_bytes(spec, store.table()));
+  const size_t bytes = staging_bytes(spec, store.table());
+  staging_.emplace(bytes);
+  double streams = bytes < Staging::bytes_for(store.table(), 0) ? 1 : 0;
+  world.all_reduce(std::span(&streams, 1), Reduction::max);
+  stages_all_ = streams == 0;
   if (spec.checkpoint.node_local.empty()) return;
   local_.emplace(spec.checkpoint.node_local, checkpoints_dir, world.rank(), world.size());
 }
@@ -105,47 +111,53 @@ Saver::~Saver() {
   task_.reset();
 }
 
-void Saver::begin(TrainState state) {
+void Saver::begin(TrainState state, double hangs_s) {
   if (!background_) return save_now(std::move(state));
   if (phase_ != Phase::none) {
     now_.overran = true;
     finish();
   }
   const StallTimer timer(*this);
-  if (!open(std::move(state), true)) return;
   staging_->begin();
-  work_on([this, blocks = std::shared_ptr(staging_->blocks())] {
-    try {
-      return write(*blocks);
-    } catch (...) {
-      staging_->give_up();
-      throw;
-    }
+  open(std::move(state), true);
+  // A staging area that does not hold all state is emptied while it is filled.
+  wait_while([&] { return phase_ == Phase::opening; }, stages_all_ ? hangs_s : HUGE_VAL);
+  if (phase_ == Phase::none) return;
+  staging_->fill(store_, ops_, [this] {
+    if (task_) task_->pass_on_progress();
   });
-  staging_->fill(store_, ops_, [this] { task_->pass_on_progress(); });
+}
+
+// Starts the phases of a save, each when all ranks have done the one before, while wanted(), which must be the same on
+// all ranks. Returns false when some rank has seen no progress for more than `hangs_s` seconds.
+bool Saver::wait_while(const std::function<bool()>& wanted, double hangs_s) {
+  constexpr std::chrono::milliseconds kLongestPause{20};
+  std::chrono::milliseconds pause{1};
+  while (wanted()) {
+    double state = stuck_s() > hangs_s ? 2 : busy() ? 1 : 0;
+    world_.all_reduce(std::span(&state, 1), Reduction::max);
+    if (state > 1) return false;
+    if (state > 0) {
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, kLongestPause);
+    } else {
+      next_phase();
+    }
+  }
+  return true;
 }
 
 bool Saver::ready_for_next(double hangs_s) {
   if (phase_ == Phase::none) return true;
   now_.overran = true;
   const StallTimer timer(*this);
-  while (phase_ != Phase::none) {
-    double state = stuck_s() > hangs_s ? 2 : busy() ? 1 : 0;
-    world_.all_reduce(std::span(&state, 1), Reduction::max);
-    if (state > 1) return false;
-    if (state > 0)
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    else
-      next_phase();
-  }
-  return true;
+  return wait_while([&] { return phase_ != Phase::none; }, hangs_s);
 }
 
 void Saver::save_now(TrainState state) {
   finish();
   const StallTimer timer(*this);
-  if (!open(std::move(state), false)) return;
-  work_on([this] { return write(*blocks_of(store_, ops_)); });
+  open(std::move(state), false);
   while (phase_ != Phase::none) next_phase();
 }
 
@@ -161,27 +173,19 @@ void Saver::advance(bool any_busy) {
   next_phase();
 }
 
-bool Saver::open(TrainState state, bool in_background) {
+void Saver::open(TrainState state, bool in_background) {
   now_ = {};
   now_.step = state.step;
   now_.in_background = in_background;
   state_ = std::move(state);
-  try {
-    hidden_ = on_rank_0(world_, [&] {
-      return without_infrastructure([&] {
-        options_.require_owner();
-        return begin_save(checkpoints_, now_.step).string();
-      });
-    });
-  } catch (const CommError&) {
-    throw;
-  } catch (const UserError& e) {
-    if (!costs_only_a_save(e)) throw;
-    close(e.what(), e.code());
-    return false;
-  }
-  phase_ = Phase::writing;
-  return true;
+  hidden_.clear();
+  result_ = {};
+  phase_ = Phase::opening;
+  if (world_.rank() != 0) return;
+  work_on([this] {
+    options_.require_owner();
+    return begin_save(checkpoints_, now_.step).string();
+  });
 }
 
 void Saver::work_on(std::function<std::string()> work) {
@@ -190,6 +194,19 @@ void Saver::work_on(std::function<std::string()> work) {
     task_ = std::make_unique<BackgroundTask>(guarded);
   else
     result_ = run_and_catch(guarded);
+}
+
+void Saver::start_writing() {
+  phase_ = Phase::writing;
+  if (!now_.in_background) return work_on([this] { return write(*blocks_of(store_, ops_)); });
+  work_on([this, blocks = std::shared_ptr(staging_->blocks())] {
+    try {
+      return write(*blocks);
+    } catch (...) {
+      staging_->give_up();
+      throw;
+    }
+  });
 }
 
 // Writes this rank's file, through the node-local disk where there is one. Returns its record.
@@ -205,7 +222,10 @@ void Saver::next_phase() {
   if (task_) result_ = task_->result();
   task_.reset();
   try {
-    if (phase_ == Phase::writing) {
+    if (phase_ == Phase::opening) {
+      hidden_ = RankResult::parse(world_.broadcast(result_.serialize(), 0)).value();
+      start_writing();
+    } else if (phase_ == Phase::writing) {
       throw_on_all_ranks(world_, result_);
       publish(world_.gather(result_.text));
     } else {
@@ -227,6 +247,7 @@ void Saver::next_phase() {
 
 // Called on rank 0 only.
 std::string Saver::abandon() const {
+  if (hidden_.empty()) return {};
   try {
     options_.require_owner();
     abandon_save(hidden_);

@@ -1,9 +1,10 @@
 // Saves checkpoints that all ranks of a run write together: synchronously, or in the background during training.
 //
-// At most one save is in progress. In the background, each rank copies the state it owns into its staging area, a
-// thread of its own writes the rank file from there, and when all ranks have written theirs, a thread of rank 0 makes
-// the checkpoint visible. The ranks synchronise the phases of a save at the end of steps. A save that fails, or that is
-// killed at any moment, leaves the earlier checkpoints as they were.
+// At most one save is in progress. In the background, each rank copies the state it owns into its staging area. A
+// thread of rank 0 creates the checkpoint's hidden folder, a thread of each rank writes its file there from the staging
+// area, and when all ranks have written theirs, a thread of rank 0 makes the checkpoint visible. The ranks synchronise
+// these phases at the end of steps. A save that fails, or that is killed at any moment, leaves the earlier checkpoints
+// as they were.
 #pragma once
 
 #include <atomic>
@@ -64,7 +65,7 @@ class Saver {
     bool overran = false;  // the next save was due before this one was done
   };
 
-  // Keeps references to all arguments but the spec. `checkpoints_dir` must exist.
+  // Keeps references to all arguments but the spec. `checkpoints_dir` must exist. Called on every rank.
   Saver(const std::filesystem::path& checkpoints_dir, const RunSpec&, const ParamStore&, Ops&, Group& world,
         const SaveOptions&);
   ~Saver();        // cancels a save in progress, and waits for its end
@@ -73,8 +74,9 @@ class Saver {
   // The following functions must be called on every rank.
   //
   // Begins a save, after finishing one that is in progress; when saves are not in the background, finishes it too.
-  // Rank 0 needs the complete state, the others only the step.
-  void begin(TrainState);
+  // Rank 0 needs the complete state, the others only the step. Waits for the checkpoint's folder, unless it takes more
+  // than `hangs_s` seconds and the staging areas hold all state: then the save continues like its other phases.
+  void begin(TrainState, double hangs_s);
   void save_now(TrainState);  // the same, but finishes the save in any case
   void finish();              // waits for a save in progress
   // Call advance() at the end of every step. `any_busy`: whether busy() is true on any rank, that is whether it still
@@ -97,11 +99,13 @@ class Saver {
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class Phase : uint8_t { none, writing, publishing };
+  enum class Phase : uint8_t { none, opening, writing, publishing };
   class StallTimer;
 
-  bool open(TrainState, bool in_background);
+  void open(TrainState, bool in_background);
   void work_on(std::function<std::string()> work);
+  bool wait_while(const std::function<bool()>& wanted, double hangs_s);
+  void start_writing();
   std::string write(BlockSource&);
   void next_phase();
   std::string abandon() const;
@@ -118,6 +122,7 @@ class Saver {
   Group& world_;
   SaveOptions options_;
   std::optional<Staging> staging_;
+  bool stages_all_ = false;  // on every rank
   // The save in progress.
   Phase phase_ = Phase::none;
   std::filesystem::path hidden_;

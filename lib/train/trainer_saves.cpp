@@ -8,6 +8,7 @@ namespace {
 
 constexpr double kMetricsFirst = 1;  // seconds that a save waits for earlier metrics to be written
 constexpr double kSaveHangs = 60;    // seconds without any progress of a save
+constexpr double kOpeningHangs = 1;  // seconds without any progress in creating its folder
 
 }  // namespace
 
@@ -25,7 +26,7 @@ void Trainer::save(bool must_succeed) {
   if (must_succeed)
     saver_->save_now(state());
   else
-    saver_->begin(state());
+    saver_->begin(state(), kOpeningHangs);
   take_saves(must_succeed);
 }
 

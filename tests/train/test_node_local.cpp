@@ -45,7 +45,7 @@ struct NodeLocalRun {
   void save() {
     Saver saver(dir.path, spec, state.store, *state.ops, *group, SaveOptions{});
     state.fill(1);
-    saver.begin(some_state(1));
+    saver.begin(some_state(1), 1e9);
     saver.finish();
     outcome = saver.take_outcomes().at(0).error;
   }

@@ -19,13 +19,15 @@ RunSpec spec_of(const std::string& checkpoint) {
   return spec;
 }
 
+constexpr double kNever = 1e9;  // seconds after which a save hangs
+
 struct SaverRig {
   explicit SaverRig(const RunSpec& spec)
       : group(world.group("world", {0})), saver(dir.path, spec, state.store, *state.ops, *group, SaveOptions{}) {}
   // Runs a step that ends with a save of the store's state.
   void begin(int64_t step) {
     state.fill(static_cast<uint64_t>(step));
-    saver.begin(some_state(step));
+    saver.begin(some_state(step), kNever);
   }
   void advance_until_done() {
     while (outcomes.empty()) {
@@ -86,7 +88,7 @@ TEST_CASE("a save that fails on an unreachable file system has exit code infrast
     }
 }
 
-TEST_CASE("the next save does not wait for one on a hanging disk") {
+TEST_CASE("neither training nor the next save waits for a save on a hanging disk") {
   SaverRig rig(spec_of("background"));
   const auto gate = std::make_shared<test::Gate>();
   const Hook hook([gate, main = std::this_thread::get_id()](storage::Step, const std::filesystem::path&) {
@@ -94,11 +96,14 @@ TEST_CASE("the next save does not wait for one on a hanging disk") {
   });
   CHECK(rig.saver.ready_for_next(0.01));
   rig.state.fill(1);
-  rig.saver.begin(some_state(1));
+  rig.saver.begin(some_state(1), 0.01);
+  CHECK(std::filesystem::is_empty(rig.dir.path));
+  rig.state.fill(99);
+  rig.saver.advance(rig.saver.busy());
   CHECK_FALSE(rig.saver.ready_for_next(0.01));
   CHECK(rig.saver.under_way());
   gate->open();
-  CHECK(rig.saver.ready_for_next(3600));
+  CHECK(rig.saver.ready_for_next(kNever));
   rig.outcomes = rig.saver.take_outcomes();
   REQUIRE(rig.outcomes.size() == 1);
   CHECK(rig.outcomes[0].error.empty());
@@ -202,7 +207,7 @@ TEST_CASE("destroying a saver cancels a save in progress and publishes nothing")
   });
   {
     Saver saver(dir.path, spec_of("background"), state.store, *state.ops, *group, SaveOptions{});
-    saver.begin(some_state(1));
+    saver.begin(some_state(1), kNever);
     saver.give_up();
     given_up = true;
   }
@@ -260,7 +265,7 @@ TEST_CASE("an error on one rank fails the save on all, and the next save succeed
     options.rank = world.rank();
     Saver saver(dir.path, spec_of("background"), state.store, *state.ops, *group, options);
     for (const int64_t step : {1, 2}) {
-      saver.begin(some_state(step));
+      saver.begin(some_state(step), kNever);
       saver.finish();
       for (const auto& s : saver.take_outcomes()) ++(s.error.empty() ? saved : failed);
       group->barrier();
