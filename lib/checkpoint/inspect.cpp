@@ -26,11 +26,26 @@ void read_box(FragmentReader& reader, const std::string& param, const std::strin
   reader.read(param, state, box, host.data(), dense_window(box));
 }
 
-// Calls visit(box) for consecutive rows of a tensor that fill at most a block.
+// Returns elements [first, first + count) of dimension 1 of a row.
+Box part_of_row(const Shape& shape, int64_t row, int64_t first, int64_t count) {
+  Box box = rows_of(shape, row, 1);
+  box.start[1] = first;
+  box.count[1] = count;
+  return box;
+}
+
+// Calls visit(box) for consecutive boxes of a tensor, in row-major order: as many rows as fill at most a block, or the
+// parts of a longer row.
 template <class Visit>
-void for_each_rows(const Shape& shape, const Visit& visit) {
+void for_each_box(const Shape& shape, const Visit& visit) {
   const int64_t width = shape.elements() / std::max<int64_t>(shape[0], 1);
-  const int64_t step = std::max<int64_t>(1, kBlockElements / std::max<int64_t>(width, 1));
+  if (width > kBlockElements) {
+    const int64_t step = std::max<int64_t>(1, kBlockElements / (width / shape[1]));
+    for (int64_t row = 0; row < shape[0]; ++row)
+      for (int64_t at = 0; at < shape[1]; at += step) visit(part_of_row(shape, row, at, std::min(step, shape[1] - at)));
+    return;
+  }
+  const int64_t step = kBlockElements / std::max<int64_t>(width, 1);
   for (int64_t row = 0; row < shape[0]; row += step) visit(rows_of(shape, row, std::min(step, shape[0] - row)));
 }
 
@@ -38,7 +53,7 @@ TensorDifference compare_tensor(FragmentReader& a, FragmentReader& b, const Chec
                                 const std::string& state) {
   TensorDifference d{p.name, state, p.shape.elements(), 0, 0.0};
   std::vector<float> x, y;
-  for_each_rows(p.shape, [&](const Box& box) {
+  for_each_box(p.shape, [&](const Box& box) {
     read_box(a, p.name, state, box, x);
     read_box(b, p.name, state, box, y);
     for (size_t i = 0; i < x.size(); ++i) {
@@ -101,7 +116,7 @@ TensorStats tensor_stats(FragmentReader& reader, const std::string& param, const
   s.min = s.max = std::numeric_limits<double>::quiet_NaN();
   double sum = 0, squares = 0;
   std::vector<float> host;
-  for_each_rows(shape, [&](const Box& box) {
+  for_each_box(shape, [&](const Box& box) {
     read_box(reader, param, state, box, host);
     for (const float x : host) {
       if (!std::isfinite(x)) {
@@ -124,8 +139,12 @@ std::vector<float> first_elements(FragmentReader& reader, const std::string& par
                                   int64_t count) {
   const Shape& shape = reader.parameter(param).shape;
   const int64_t width = shape.elements() / shape[0];
+  const bool in_row = shape.rank() > 1 && count < width;
   std::vector<float> host;
-  read_box(reader, param, state, rows_of(shape, 0, std::min(shape[0], (count + width - 1) / width)), host);
+  read_box(reader, param, state,
+           in_row ? part_of_row(shape, 0, 0, (count - 1) / (width / shape[1]) + 1)
+                  : rows_of(shape, 0, std::min(shape[0], (count + width - 1) / width)),
+           host);
   host.resize(std::min(host.size(), static_cast<size_t>(count)));
   return host;
 }
@@ -136,7 +155,7 @@ std::string differing_tensors(const Checkpoint& c, const ReadTensor& read) {
   for (const CheckpointParam& p : c.manifest().parameters)
     for (const auto& [state, expected, dtype] : p.states) {
       uint64_t sum = 0;
-      for_each_rows(p.shape, [&](const Box& box) {
+      for_each_box(p.shape, [&](const Box& box) {
         host.resize(static_cast<size_t>(box.count.elements()));
         read(p, state, box, host.data(), dense_window(box));
         sum += fingerprint(p.shape, box, host.data(), dense_window(box));

@@ -46,6 +46,31 @@ TEST_CASE("statistics of a tensor") {
   CHECK(fragments[0].box.count == Shape{2, 3});
 }
 
+TEST_CASE("rows longer than a block are inspected in parts") {
+  const MemoryFolder dir;
+  std::vector<float> values(2 * (kBlockElements + 5), 0.0f);
+  const size_t width = values.size() / 2;
+  values[0] = -1;
+  values[width - 1] = 2;
+  values[width] = 4;
+  values.back() = 10;
+  const Checkpoint c = Checkpoint::open(save_values(dir.path, values));
+  verify_tensors(c);
+  FragmentReader reader(c);
+  const TensorStats s = tensor_stats(reader, "w", "param");
+  CHECK(s.elements == static_cast<int64_t>(values.size()));
+  CHECK(s.norm == 11.0);
+  CHECK(s.min == -1.0);
+  CHECK(s.max == 10.0);
+  CHECK(first_elements(reader, "w", "param", 2) == std::vector<float>{-1, 0});
+  values.back() = 11;
+  const MemoryFolder other;
+  const CheckpointDifference d = compare(c, Checkpoint::open(save_values(other.path, values)));
+  REQUIRE(d.tensors.size() == 3);
+  CHECK(d.tensors[0].differing == 1);
+  CHECK(d.tensors[0].max_abs == 1.0);
+}
+
 TEST_CASE("equal states compare as identical, whatever else differs") {
   const MemoryFolder dir;
   State s(small_table());
