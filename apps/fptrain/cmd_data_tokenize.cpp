@@ -51,7 +51,12 @@ void detokenize(const std::string& name, const fs::path& file) {
   const MappedFile mapped(file);
   if (mapped.size() % sizeof(int32_t) != 0)
     throw DataError(fmt::format("{}: {} bytes; legal: a multiple of 4 (u32 ids)", file.string(), mapped.size()));
-  write_out(tokenizer->decode(mapped.as<int32_t>()));
+  const std::span<const int32_t> ids = mapped.as<int32_t>();
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (ids[i] < 0 || ids[i] >= tokenizer->vocab_size())
+      throw DataError(fmt::format("{}: id {} at byte {}; legal: 0 to {}", file.string(), static_cast<uint32_t>(ids[i]),
+                                  i * sizeof(int32_t), tokenizer->vocab_size() - 1));
+  write_out(tokenizer->decode(ids));
 }
 
 void add_tokens(const std::string& name, const std::vector<std::string>& special, const fs::path& out, bool overwrite) {
