@@ -105,12 +105,12 @@ void OpBenchmark::attention(const OpSizes& s, int64_t length, const std::string&
   const double flops = 4.0 * pairs * static_cast<double>(s.head_dim);
   const std::string shape = fmt::format("B={} T={} H={} K={} d={}", batch, length, s.heads, s.kv_heads, s.head_dim);
   const calls::Attention forward{.o = o, .lse = lse, .q = q, .k = k, .v = v, .spec = spec};
-  ops_.reserve_scratch(ops_.attention_scratch(forward));
+  ops_.reserve_scratch(ops_.scratch_of(forward));
   add("attention" + title, shape, flops, Bound::flops, [&] { ops_.attention(forward); });
   // Only now, since a device may support the forward pass alone.
   const calls::AttentionBackward backward{
       .dq = dq, .dk = dk, .dv = dv, .d_o = d_o, .q = q, .k = k, .v = v, .o = o, .lse = lse, .spec = spec};
-  ops_.reserve_scratch(ops_.attention_scratch(backward));
+  ops_.reserve_scratch(ops_.scratch_of(backward));
   add("attention_backward" + title, shape, 2.5 * flops, Bound::flops, [&] { ops_.attention_backward(backward); });
   timer_.drop();
 }

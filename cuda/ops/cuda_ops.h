@@ -27,8 +27,9 @@ class CudaOps final : public Ops {
   std::shared_ptr<std::byte> allocate_host(size_t bytes, bool huge_pages) override;
   std::optional<DeviceMemory> device_memory() const override;
   std::string device_id() const override;
-  size_t attention_scratch(const calls::Attention&) const override;
-  size_t attention_scratch(const calls::AttentionBackward&) const override;
+  using Ops::scratch_of;
+  size_t scratch_of(const calls::Attention&) const override;
+  size_t scratch_of(const calls::AttentionBackward&) const override;
   void reserve_scratch(size_t bytes) override;
   size_t own_bytes(size_t scratch) const override;
   std::string explain_attention(const Tensor& q, const Tensor& k, const Tensor& doc_start,

@@ -58,11 +58,11 @@ std::optional<DeviceMemory> CudaOps::device_memory() const {
   return DeviceMemory{device_.facts().memory_bytes - free, free};
 }
 
-size_t CudaOps::attention_scratch(const calls::Attention& c) const {
+size_t CudaOps::scratch_of(const calls::Attention& c) const {
   return attention_.scratch_bytes(shape_only(c.q, c.k, c.doc_start, c.spec), cuda::AttentionPass::forward);
 }
 
-size_t CudaOps::attention_scratch(const calls::AttentionBackward& c) const {
+size_t CudaOps::scratch_of(const calls::AttentionBackward& c) const {
   cuda::AttentionCall call = shape_only(c.q, c.k, c.doc_start, c.spec);
   call.dq_write = c.dq_write, call.dkv_write = c.dkv_write;
   return attention_.scratch_bytes(call, cuda::AttentionPass::backward);

@@ -59,9 +59,12 @@ class Ops {
   virtual std::optional<DeviceMemory> device_memory() const { return std::nullopt; }
   // Identifies the device among all devices of its machine; empty: the host itself.
   virtual std::string device_id() const { return {}; }
-  // Scratch bytes that such a call needs; only the shapes of q, k and doc_start are used.
-  virtual size_t attention_scratch(const calls::Attention&) const { return 0; }
-  virtual size_t attention_scratch(const calls::AttentionBackward&) const { return 0; }
+  // Returns the bytes of scratch that a call needs with the calling thread's number of threads. Its tensors need not be
+  // in memory. 0: none beyond what own_bytes(0) counts.
+#define FP_OP(Call, name) \
+  virtual size_t scratch_of(const calls::Call&) const { return 0; }
+  FP_UNFUSED_OPS(FP_OP)
+#undef FP_OP
   // Reserves scratch for the calls to come, so that they allocate nothing.
   virtual void reserve_scratch(size_t /*bytes*/) {}
   // Bytes that the backend holds beside tensors, with `scratch` bytes of scratch reserved.

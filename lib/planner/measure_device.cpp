@@ -206,7 +206,7 @@ class Measurement {
       const calls::Attention forward{.o = o, .lse = lse, .q = q, .k = k, .v = v, .spec = spec};
       const calls::AttentionBackward backward{
           .dq = dq, .dk = dk, .dv = dv, .d_o = d_o, .q = q, .k = k, .v = v, .o = o, .lse = lse, .spec = spec};
-      ops_.reserve_scratch(std::max(ops_.attention_scratch(forward), ops_.attention_scratch(backward)));
+      ops_.reserve_scratch(std::max(ops_.scratch_of(forward), ops_.scratch_of(backward)));
       time(timer, forward, kShare);
       time(timer, backward, kShare);
       timer.drop();

@@ -97,7 +97,7 @@ TEST_CASE("cuDNN's backward attention in tiles of tokens agrees with fptrain's o
     FP_SKIP("cuDNN runs it otherwise: " + how);
 
   const calls::Attention forward{.o = o, .lse = lse, .q = q, .k = k, .v = v, .spec = spec};
-  own.reserve_scratch(own.attention_scratch(forward));
+  own.reserve_scratch(own.scratch_of(forward));
   own.attention(forward);
   own.synchronize();
   const auto gradients = [&](CudaOps& by) {
@@ -111,7 +111,7 @@ TEST_CASE("cuDNN's backward attention in tiles of tokens agrees with fptrain's o
                                   .o = o,
                                   .lse = lse,
                                   .spec = spec};
-    by.reserve_scratch(by.attention_scratch(call));
+    by.reserve_scratch(by.scratch_of(call));
     by.attention_backward(call);
     by.synchronize();
     return std::vector{tensors.read(call.dq), tensors.read(call.dk), tensors.read(call.dv)};

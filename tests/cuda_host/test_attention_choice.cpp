@@ -17,10 +17,10 @@ struct Only {
 Tensor shape_only(DType dtype) { return {reinterpret_cast<void*>(uintptr_t{1} << 60), dtype, {1, 16, 2, 64}}; }
 
 size_t forward_scratch(const Ops& ops, const Tensor& x) {
-  return ops.attention_scratch(calls::Attention{.o = x, .lse = {}, .q = x, .k = x, .v = x, .spec = {}});
+  return ops.scratch_of(calls::Attention{.o = x, .lse = {}, .q = x, .k = x, .v = x, .spec = {}});
 }
 size_t backward_scratch(const Ops& ops, const Tensor& x) {
-  return ops.attention_scratch(calls::AttentionBackward{
+  return ops.scratch_of(calls::AttentionBackward{
       .dq = x, .dk = x, .dv = x, .d_o = x, .q = x, .k = x, .v = x, .o = x, .lse = {}, .spec = {}});
 }
 

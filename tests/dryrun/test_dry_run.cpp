@@ -1,4 +1,5 @@
 // Compares the dry run with a real run: the same bytes, and FLOPs that agree with the closed formula.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -8,6 +9,7 @@
 #include "dryrun/dry_run.h"
 #include "dryrun/setup.h"
 #include "ops/backends.h"
+#include "ops/cpu/cpu_ops.h"
 #include "support/tiny_models.h"
 
 using namespace fp;
@@ -30,9 +32,9 @@ RunSpec tiny_spec(const std::string& name, DType precision, Recompute recompute,
 
 // A model with exactly the memory that the dry run predicts.
 struct PredictedRig {
-  std::unique_ptr<CountingOps> counting = make_counting_ops();
-  Prediction prediction;
   std::unique_ptr<Ops> ops = make_cpu_ops();
+  std::unique_ptr<CountingOps> counting = make_counting_ops(ops.get());
+  Prediction prediction;
   Arena arena, host_arena;
   Groups groups = make_self_groups();
   Model model;
@@ -59,7 +61,7 @@ TEST_CASE("a step of more tokens than a rank can keep is refused", "[train]") {
                                               Catch::Contains("lower train.global_batch"));
 }
 
-TEST_CASE("the real arena's high-water mark equals the dry run's", "[train]") {
+TEST_CASE("the arena and the scratch memory of a step are as large as the dry run's", "[train]") {
   const std::string name = GENERATE(from_range(tiny_names()));
   const DType precision = GENERATE(DType::bf16, DType::f32);
   const Recompute recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);
@@ -73,6 +75,8 @@ TEST_CASE("the real arena's high-water mark equals the dry run's", "[train]") {
   rig.executor.evaluate(std::span(batches).first(1));
   CHECK(rig.arena.peak() == rig.prediction.arena_bytes);
   CHECK(rig.host_arena.peak() == rig.prediction.offloaded_bytes);
+  CHECK(rig.prediction.own_bytes == rig.prediction.scratch_bytes);
+  CHECK(dynamic_cast<CpuOps&>(*rig.ops).pooled_scratch() == rig.prediction.scratch_bytes);
   CHECK(rig.prediction.parameters == parameter_count(spec.model));
 }
 

@@ -64,7 +64,7 @@ class DryOps final : public CountingOps {
 
  private:
 #define FP_OP(Call, name) \
-  void run(const calls::Call& call) override { need_scratch(call); }
+  void run(const calls::Call& call) override { need(call); }
   FP_UNFUSED_OPS(FP_OP)
 #undef FP_OP
 
@@ -76,21 +76,22 @@ class DryOps final : public CountingOps {
   std::unique_ptr<Copies> make_copies() override { return std::make_unique<CountedCopies>(); }
 
   template <class Call>
-  void need_scratch(const Call&) {}
-  void need_scratch(const calls::Attention& call) { need_attention_scratch(call); }
-  void need_scratch(const calls::AttentionBackward& call) {
-    need_attention_scratch(call);
+  void need(const Call& call) {
+    if (device_ != nullptr) scratch_ = std::max(scratch_, device_->scratch_of(call));
+  }
+  void need(const calls::Attention& call) { need_for_attention(call); }
+  void need(const calls::AttentionBackward& call) {
+    need_for_attention(call);
     // Of both passes; without a backward pass, as in inference, cuDNN need not plan one.
     if (device_ != nullptr) attention_.insert(device_->explain_attention(call.q, call.k, call.doc_start, call.spec));
   }
   template <class Call>
-  void need_attention_scratch(const Call& call) {
-    if (device_ == nullptr) return;
-    scratch_ = std::max(scratch_, device_->attention_scratch(call));
+  void need_for_attention(const Call& call) {
+    need<Call>(call);
     // A batch of single documents has no doc_start, and another implementation may run it.
     Call single = call;
     single.doc_start = {};
-    if (call.doc_start) scratch_ = std::max(scratch_, device_->attention_scratch(single));
+    if (call.doc_start) need<Call>(single);
   }
 
   const Ops* device_;

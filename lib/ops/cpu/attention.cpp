@@ -12,8 +12,11 @@ namespace {
 
 constexpr int64_t kFewQueries = 4;  // up to this many, packing the keys costs more than it saves
 
-cpu::AttentionArgs attention_args(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
-                                  const Tensor& doc_start, const Tensor& sample_ids, const AttentionSpec& s) {
+// Returns the operands that both passes have.
+template <class Call>
+cpu::AttentionArgs attention_args(const Call& call) {
+  const Tensor &q = call.q, &k = call.k;
+  const AttentionSpec& s = call.spec;
   return {.bf16 = q.dtype == DType::bf16,
           .batch = q.shape[0],
           .q_len = q.shape[1],
@@ -32,13 +35,17 @@ cpu::AttentionArgs attention_args(const Tensor& q, const Tensor& k, const Tensor
           .first_head = s.first_head,
           .q = q.data,
           .k = k.data,
-          .v = v.data,
-          .o = o.data,
-          .lse = lse.ptr<float>(),
-          .doc_start = doc_start ? doc_start.ptr<int32_t>() : nullptr,
-          .sample_ids = sample_ids ? sample_ids.ptr<int32_t>() : nullptr,
+          .v = call.v.data,
+          .o = call.o.data,
+          .lse = call.lse.template ptr<float>(),
+          .doc_start = call.doc_start ? call.doc_start.template ptr<int32_t>() : nullptr,
+          .sample_ids = call.sample_ids ? call.sample_ids.template ptr<int32_t>() : nullptr,
           .dropout = cpu::dropout_args(s.dropout),
           .threads = max_threads()};
+}
+
+bool decodes(const cpu::AttentionArgs& a, const AttentionSpec& s) {
+  return a.q_len <= kFewQueries && a.head_dim <= cpu::kMaxDecodeHead && s.dropout.p == 0.0;
 }
 
 // One Philox key per head.
@@ -74,15 +81,18 @@ void merge(const Tensor& o, const Tensor& lse, const Tensor& o_part, const Tenso
 
 }  // namespace
 
+size_t CpuOps::scratch_of(const calls::Attention& call) const {
+  const cpu::AttentionArgs args = attention_args(call);
+  return decodes(args, call.spec) ? k_.attention_decode_scratch(args) : k_.attention_scratch(args);
+}
+
 void CpuOps::run(const calls::Attention& call) {
-  cpu::AttentionArgs args =
-      attention_args(call.q, call.k, call.v, call.o, call.lse, call.doc_start, call.sample_ids, call.spec);
+  cpu::AttentionArgs args = attention_args(call);
   const std::vector<uint32_t> keys = dropout_keys(call.spec, args.heads);
-  const bool decode = args.q_len <= kFewQueries && args.head_dim <= cpu::kMaxDecodeHead && call.spec.dropout.p == 0.0;
-  const auto scratch = scratch_.acquire(decode ? k_.attention_decode_scratch(args) : k_.attention_scratch(args));
+  const auto scratch = scratch_.acquire(scratch_of(call));
   args.dropout_keys = keys.data();
   args.scratch = scratch.data();
-  decode ? k_.attention_decode(args) : k_.attention(args);
+  decodes(args, call.spec) ? k_.attention_decode(args) : k_.attention(args);
 }
 
 void CpuOps::run(const calls::AttentionMerge& call) {
@@ -90,11 +100,14 @@ void CpuOps::run(const calls::AttentionMerge& call) {
                                    : merge<float>(call.o, call.lse, call.o_part, call.lse_part);
 }
 
+size_t CpuOps::scratch_of(const calls::AttentionBackward& call) const {
+  return k_.attention_backward_scratch(attention_args(call));
+}
+
 void CpuOps::run(const calls::AttentionBackward& call) {
-  cpu::AttentionArgs args =
-      attention_args(call.q, call.k, call.v, call.o, call.lse, call.doc_start, call.sample_ids, call.spec);
+  cpu::AttentionArgs args = attention_args(call);
   const std::vector<uint32_t> keys = dropout_keys(call.spec, args.heads);
-  const auto scratch = scratch_.acquire(k_.attention_backward_scratch(args));
+  const auto scratch = scratch_.acquire(scratch_of(call));
   args.dropout_keys = keys.data();
   args.scratch = scratch.data();
   args.d_o = call.d_o.data;

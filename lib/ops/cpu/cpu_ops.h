@@ -14,9 +14,21 @@ class CpuOps final : public Ops {
 
   std::string_view name() const override { return "cpu"; }
   double peak_flops(DType) const override;
+  using Ops::scratch_of;
+  size_t scratch_of(const calls::Linear&) const override;
+  size_t scratch_of(const calls::LinearBackwardInput&) const override;
+  size_t scratch_of(const calls::LinearBackwardWeight&) const override;
+  size_t scratch_of(const calls::BiasBackward&) const override;
+  size_t scratch_of(const calls::NormBackwardWeight&) const override;
+  size_t scratch_of(const calls::Attention&) const override;
+  size_t scratch_of(const calls::AttentionBackward&) const override;
+  void reserve_scratch(size_t bytes) override { scratch_.acquire(bytes); }
+  size_t own_bytes(size_t scratch) const override { return scratch; }
+  size_t pooled_scratch() const { return scratch_.bytes(); }
 
  private:
   FP_UNFUSED_OPS(FP_RUN_OP)
+  size_t scratch_of(const cpu::GemmArgs&) const;
   void gemm(cpu::GemmArgs);
   std::unique_ptr<Copies> make_copies() override;
 

@@ -30,6 +30,13 @@ ScratchPool::Buffer ScratchPool::acquire(size_t bytes) {
   return {*this, static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment})), bytes};
 }
 
+size_t ScratchPool::bytes() const {
+  const std::lock_guard lock(mutex_);
+  size_t total = 0;
+  for (const auto& buffer : free_) total += buffer.second;
+  return total;
+}
+
 void ScratchPool::release(std::byte* data, size_t bytes) {
   const std::lock_guard lock(mutex_);
   free_.emplace_back(data, bytes);

@@ -40,11 +40,12 @@ class ScratchPool {
   // Returns a buffer of at least `bytes` uninitialised bytes. A pooled buffer that is too small is replaced, so the
   // pool never holds more buffers than were in use at once.
   Buffer acquire(size_t bytes);
+  size_t bytes() const;  // of the buffers that are not in use
 
  private:
   void release(std::byte* data, size_t bytes);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<std::pair<std::byte*, size_t>> free_;
 };
 

@@ -101,9 +101,12 @@ void CpuOps::run(const calls::NormBackwardInput& call) {
                           .stats = call.stats.ptr<float>()});
 }
 
+size_t CpuOps::scratch_of(const calls::NormBackwardWeight& call) const {
+  return static_cast<size_t>(2 * cpu::row_chunks(call.x.rows()) * call.x.cols()) * sizeof(float);
+}
+
 void CpuOps::run(const calls::NormBackwardWeight& call) {
-  const auto partial =
-      scratch_.acquire(static_cast<size_t>(2 * cpu::row_chunks(call.x.rows()) * call.x.cols()) * sizeof(float));
+  const auto partial = scratch_.acquire(scratch_of(call));
   k_.norm_backward_weight({.bf16 = is_bf16(call.x),
                            .layernorm = call.spec.kind == Norm::layernorm,
                            .add = call.write == Write::add,
