@@ -35,6 +35,7 @@ class DryRank {
 
   Prediction run() {
     Prediction p;
+    ops_.forget_scratch();
     p.parameters = rig_.model.table().logical_parameters();
     rig_.arena.enter({"initialization"});
     rig_.model.params().refresh_weights(ops_);

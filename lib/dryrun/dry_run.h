@@ -42,8 +42,9 @@ struct Prediction {
   // Return the bytes that the run itself allocates, and the bytes that must be free for it.
   size_t device_bytes() const { return arena_bytes + own_bytes + host_bytes + (on_host ? host_side_bytes() : 0); }
   size_t required_bytes() const { return device_bytes() + reserved_bytes; }
-  // Returns the bytes that memory.device_gib limits: those of host_side_bytes() do not count.
-  size_t budgeted_device_bytes() const { return required_bytes() - (on_host ? host_side_bytes() : 0); }
+  // Returns the bytes that memory.device_gib limits. On CPUs those of host_side_bytes() do not count, nor does scratch
+  // memory, which depends on the machine's threads, so that a plan cannot know it.
+  size_t budgeted_device_bytes() const { return required_bytes() - (on_host ? host_side_bytes() + own_bytes : 0); }
 };
 
 // Predicts a step of one rank of the mesh; with a pipeline, all its micro-batches are counted. Throws ConfigError when

@@ -31,10 +31,11 @@ class CountingOps : public Ops {
  public:
   virtual const Counts& counts() const = 0;
   virtual void reset() = 0;  // sets all counts to zero
-  // Largest scratch, in bytes, that the device would need for any call so far, and the memory beside tensors that it
-  // would hold with that much scratch reserved. reset() changes neither.
+  // Largest scratch, in bytes, that the device would need for any call since forget_scratch(), and the memory beside
+  // tensors that it would hold with that much scratch reserved. reset() changes neither.
   virtual size_t scratch_bytes() const = 0;
   virtual size_t device_own_bytes() const = 0;
+  virtual void forget_scratch() = 0;
   // The attention implementations that would run the attention calls so far: one text for each kind of call.
   virtual const std::set<std::string>& attention_choices() const = 0;
 };

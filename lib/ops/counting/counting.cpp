@@ -57,6 +57,7 @@ class DryOps final : public CountingOps {
   const Counts& counts() const override { return counter_.counts(); }
   void reset() override { counter_.reset(); }
   size_t scratch_bytes() const override { return scratch_; }
+  void forget_scratch() override { scratch_ = 0; }
   const std::set<std::string>& attention_choices() const override { return attention_; }
   size_t device_own_bytes() const override {
     return device_ == nullptr ? 0 : device_->own_bytes(scratch_) - device_->own_bytes(0);
