@@ -53,9 +53,9 @@ void detokenize(const std::string& name, const fs::path& file) {
     throw DataError(fmt::format("{}: {} bytes; legal: a multiple of 4 (u32 ids)", file.string(), mapped.size()));
   const std::span<const int32_t> ids = mapped.as<int32_t>();
   for (size_t i = 0; i < ids.size(); ++i)
-    if (ids[i] < 0 || ids[i] >= tokenizer->vocab_size())
-      throw DataError(fmt::format("{}: id {} at byte {}; legal: 0 to {}", file.string(), static_cast<uint32_t>(ids[i]),
-                                  i * sizeof(int32_t), tokenizer->vocab_size() - 1));
+    if (!tokenizer->is_id(ids[i]))
+      throw DataError(fmt::format("{}: id {} at byte {} is not in the vocabulary of {} ids", file.string(),
+                                  static_cast<uint32_t>(ids[i]), i * sizeof(int32_t), tokenizer->vocab_size()));
   write_out(tokenizer->decode(ids));
 }
 

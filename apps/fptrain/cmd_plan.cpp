@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/human_text.h"
+#include "base/parallel.h"
 #include "base/shown.h"
 #include "commands.h"
 #include "config/load.h"
@@ -127,10 +128,12 @@ void plan_here(const PlanArguments& a, RunSpec spec) {
   const auto counting = make_counting_ops(ops.get());
   const Mesh mesh = arrange(spec, ranks_of(spec.parallel, a.ranks), ArrangedBy::plan);
   const PipelinePlan pipeline = plan_pipeline(spec);
+  const bool one_host = mesh.size() <= kRanksOfAHost;  // else the ranks of a node are not known: at least this one
+  // The ranks of a run divide the cores of their host.
+  if (spec.run.threads == 0 && one_host) set_threads(std::max(1, available_cores() / mesh.size()));
   MemorySearch search(spec, pipeline, mesh, *counting);
   const int worst = search.worst(), rank = search.roles().rank(worst);
   const Prediction& p = search.exact(worst);
-  const bool one_host = mesh.size() <= kRanksOfAHost;  // else the ranks of a node are not known: at least this one
   const HostTotals host =
       one_host ? totals_of_host(search, mesh) : HostTotals{p.device_bytes(), p.staging_bytes, p.offloaded_bytes};
   if (a.json) {
@@ -188,7 +191,7 @@ void print_plan_json(const Estimate& e, const Search& found, const std::optional
 // Prints whether the plan fits in memory first, as the rest takes longer.
 void check_plan(const PlanArguments& a, RunSpec spec, int ranks, const ClusterSpec& cluster) {
   arrange(spec, ranks, ArrangedBy::plan);
-  Estimator estimator(cluster);
+  Estimator estimator(cluster, &cpu_backend());
   const RankMemory memory = estimator.memory(spec, ranks);
   if (!a.json) fmt::print("{}\n", printable(describe_memory(memory, cluster)));
   std::fflush(stdout);
@@ -219,7 +222,7 @@ SearchLimits limits_of(const PlanArguments& a) {
 }
 
 void choose_plan(const PlanArguments& a, const RunSpec& spec, int ranks, const ClusterSpec& cluster) {
-  Estimator estimator(cluster);
+  Estimator estimator(cluster, &cpu_backend());
   const Search found = search(spec, ranks, cluster, estimator, limits_of(a));
   if (!found.best) throw ConfigError(nothing_fits(found, ranks, cluster));
   const Estimate& e = found.best->estimate;
@@ -239,7 +242,7 @@ void plan_largest(const PlanArguments& a, RunSpec spec, int ranks, const Cluster
   const std::vector<std::string> memory_keys = std::exchange(spec.parallel.open, {});
   arrange(spec, ranks, ArrangedBy::plan);
   spec.parallel.open = memory_keys;
-  Estimator estimator(cluster);
+  Estimator estimator(cluster, &cpu_backend());
   const Largest found = (a.longest ? longest_sequence : largest_model)(spec, ranks, cluster, estimator, limits_of(a));
   const bool illegal = found.beyond.available == 0;
   const std::string limit = found.too_large == 0 ? ""
@@ -323,7 +326,7 @@ void add_plan_command(cli::App& app, CommandResult&) {
   command->add_option("--headroom", a->headroom,
                       "part of the cluster's memory that a plan leaves free, such as 5%; default: headroom in the "
                       "cluster description, where 5% is the default");
-  command->add_option("--seconds", a->seconds, "processor time to search in, if a plan is chosen")
+  command->add_option("--seconds", a->seconds, "seconds of processor time to search in, if a plan is chosen")
       ->capture_default_str()
       ->check(cli::Range(0.1, 86400.0));
   cli::Option* longest = command->add_flag(

@@ -26,6 +26,11 @@ bool has_gpu() {
 
 }  // namespace
 
+const Ops& cpu_backend() {
+  static const std::unique_ptr<Ops> cpu = make_cpu_ops();
+  return *cpu;
+}
+
 std::unique_ptr<Ops> open_device(RunDevice device, int threads, int local_rank, bool says_why) {
   set_threads(threads);
   if (device == RunDevice::cpu) return make_cpu_ops();

@@ -23,4 +23,7 @@ RunDevice device_named(std::string_view name);
 // only one GPU visible to each rank). Also sets the number of compute threads (0: the cores that this process may use).
 std::unique_ptr<Ops> open_device(RunDevice device, int threads, int local_rank = 0, bool says_why = false);
 
+// Returns the CPU backend that predictions ask for its scratch memory; it is also that of other machines.
+const Ops& cpu_backend();
+
 }  // namespace fp

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "device.h"
 #include "planner/candidates.h"
 #include "planner/report.h"
 #include "planner/search.h"
@@ -81,7 +82,7 @@ void check_memory(const RunSpec& spec, int nodes, int ranks_per_node) {
   cluster->ranks_per_node = ranks_per_node;
   const int ranks = nodes * ranks_per_node;
   RunSpec whole = with_vocab_of_data(spec);
-  Estimator estimator(*cluster);
+  Estimator estimator(*cluster, &cpu_backend());
   if (!whole.parallel.open.empty()) {
     log::info("searching for a plan that fits in memory");
     const Search found = search(whole, ranks, *cluster, estimator);

@@ -11,6 +11,7 @@
 #include "config/open_keys.h"
 #include "config/preset.h"
 #include "data/sampling/sampler.h"
+#include "device.h"
 #include "dryrun/memory_watch.h"
 #include "dryrun/setup.h"
 #include "io/filesystem.h"
@@ -76,7 +77,7 @@ std::optional<Plan> plan_so_far(const RunSpec& spec, int ranks, ClusterSpec clus
     }
     if (!is_legal(spec, before, ranks)) return {};
     cluster.headroom = 0;  // which a new plan leaves free, and a run may use
-    Estimator estimator(cluster);
+    Estimator estimator(cluster, &cpu_backend());
     if (estimator.memory(with_plan(spec, before), ranks).fits()) return before;
     log::info("the plan of the run so far does not fit in memory any more");
     return {};
@@ -121,7 +122,7 @@ std::string missing_cluster_message() {
 
 Planned plan_training(const RunSpec& spec, int ranks, const ClusterSpec& cluster, bool resumes) {
   const RunSpec whole = with_vocab_of_data(spec);
-  Estimator estimator(cluster);
+  Estimator estimator(cluster, &cpu_backend());
   if (spec.parallel.open.empty()) return {std::nullopt, forecast(whole, ranks, cluster, estimator)};
   if (const std::optional<Plan> before = resumes ? plan_so_far(whole, ranks, cluster) : std::nullopt) {
     log::info("plan for {} rank{}, kept from the start of the run: {}", ranks, ranks == 1 ? "" : "s",
@@ -137,7 +138,7 @@ Planned plan_training(const RunSpec& spec, int ranks, const ClusterSpec& cluster
 
 std::string nearest_here(const RunSpec& spec, int ranks, int ranks_per_node, const Ops& ops) {
   const ClusterSpec cluster = this_machine(ops, ranks_per_node);
-  Estimator estimator(cluster);
+  Estimator estimator(cluster, &cpu_backend());
   return describe_nearest(plan_of(spec), nearest_fitting(spec, ranks, cluster, estimator));
 }
 

@@ -13,6 +13,17 @@ namespace fp {
 // the default, available_cores().
 void set_threads(int threads);
 int max_threads();
+// Sets the number of threads like set_threads() until destroyed, which restores the former number.
+class ScopedThreads {
+ public:
+  explicit ScopedThreads(int threads) : before_(max_threads()) { set_threads(threads); }
+  ~ScopedThreads() { set_threads(before_); }
+  ScopedThreads(const ScopedThreads&) = delete;
+  ScopedThreads& operator=(const ScopedThreads&) = delete;
+
+ private:
+  int before_;
+};
 // Returns the number of cores that this process may run on at the same time, at least 1.
 int available_cores();
 // The processor time that the process's control group grants, in cores; 0: unlimited, as it is initially. main() sets

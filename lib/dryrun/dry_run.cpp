@@ -198,6 +198,7 @@ Prediction dry_run(const RunSpec& spec, const ModelSection& section, CountingOps
 
 std::string_view largest_class(const Prediction& p) {
   const size_t most = *std::max_element(p.by_class.begin(), p.by_class.end());
+  if (p.on_host && p.own_bytes > std::max({most, p.staging_bytes, p.offloaded_bytes})) return "scratch";
   if (p.on_host && p.staging_bytes > std::max(most, p.offloaded_bytes)) return "staging of saves";
   if (p.on_host && p.offloaded_bytes > most) return "offloaded tensors";
   return largest_device_class(p);

@@ -42,8 +42,8 @@ struct Prediction {
   // Return the bytes that the run itself allocates, and the bytes that must be free for it.
   size_t device_bytes() const { return arena_bytes + own_bytes + host_bytes + (on_host ? host_side_bytes() : 0); }
   size_t required_bytes() const { return device_bytes() + reserved_bytes; }
-  // Returns the bytes that memory.device_gib limits. On CPUs those of host_side_bytes() do not count, nor does scratch
-  // memory, which depends on the machine's threads, so that a plan cannot know it.
+  // Returns the bytes that memory.device_gib limits. On CPUs neither those of host_side_bytes() nor scratch memory
+  // count, which depends on the number of threads: a plan within a budget stays so on other machines.
   size_t budgeted_device_bytes() const { return required_bytes() - (on_host ? host_side_bytes() + own_bytes : 0); }
 };
 

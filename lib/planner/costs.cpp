@@ -10,14 +10,6 @@
 namespace fp {
 namespace {
 
-// Returns the profile for `ranks` ranks per node: of those measured with at least this number, the one with the fewest.
-const NodeProfile* profile_for(const ClusterSpec& cluster, int64_t ranks) {
-  const NodeProfile* best = nullptr;
-  for (const NodeProfile& p : cluster.profiles)
-    if (p.ranks >= ranks && (best == nullptr || p.ranks < best->ranks)) best = &p;
-  return best;
-}
-
 // Returns the sum of the `count` largest pieces; of the last one, a part if `count` is no whole number.
 double largest_pieces(std::vector<int64_t> pieces, double count) {
   std::ranges::sort(pieces, std::greater());
@@ -28,6 +20,13 @@ double largest_pieces(std::vector<int64_t> pieces, double count) {
 }
 
 }  // namespace
+
+const NodeProfile* profile_for(const ClusterSpec& cluster, int64_t ranks) {
+  const NodeProfile* best = nullptr;
+  for (const NodeProfile& p : cluster.profiles)
+    if (p.ranks >= ranks && (best == nullptr || p.ranks < best->ranks)) best = &p;
+  return best;
+}
 
 CostModel::CostModel(const ClusterSpec& cluster, int ranks)
     : cluster_(&cluster), ranks_per_node_(static_cast<int>(std::min<int64_t>(ranks, cluster.ranks_per_node))) {

@@ -16,6 +16,10 @@ namespace fp {
 // Returns the name of a compute type in cluster descriptions.
 constexpr std::string_view compute_name(DType t) { return t == DType::bf16 ? "bf16" : "fp32"; }
 
+// Returns the profile for `ranks` ranks per node: of those measured with at least this number, the one with the fewest.
+// Null: there is none.
+const NodeProfile* profile_for(const ClusterSpec&, int64_t ranks);
+
 // The costs of one rank of a run. The run's ranks fill node after node. Keeps a reference to the cluster.
 class CostModel {
  public:

@@ -128,7 +128,7 @@ Communicators communicators(const Mesh& mesh) {
 
 class Estimator::Impl {
  public:
-  explicit Impl(const ClusterSpec& cluster) : cluster_(cluster), counting_(counting_ops_for(cluster)) {}
+  Impl(const ClusterSpec& cluster, const Ops* cpu) : cluster_(cluster), counting_(counting_ops_for(cluster, cpu)) {}
 
   Estimate estimate(const RunSpec& given, int ranks, bool exact) {
     const CostModel costs(cluster_, ranks);
@@ -248,7 +248,7 @@ class Estimator::Impl {
   std::map<std::string, ModelCosts> known_;
 };
 
-Estimator::Estimator(const ClusterSpec& cluster) : impl_(std::make_unique<Impl>(cluster)) {}
+Estimator::Estimator(const ClusterSpec& cluster, const Ops* cpu) : impl_(std::make_unique<Impl>(cluster, cpu)) {}
 Estimator::~Estimator() = default;
 Estimate Estimator::estimate(const RunSpec& spec, int ranks) { return impl_->estimate(spec, ranks, true); }
 Estimate Estimator::quick_estimate(const RunSpec& spec, int ranks) { return impl_->estimate(spec, ranks, false); }

@@ -79,7 +79,8 @@ class PlanEstimator {
 // Estimates by dry runs. Caches the costs of layers between plans of a run, and keeps a reference to the cluster.
 class Estimator final : public PlanEstimator {
  public:
-  explicit Estimator(const ClusterSpec&);
+  // `cpu`: see counting_ops_for().
+  explicit Estimator(const ClusterSpec&, const Ops* cpu = nullptr);
   ~Estimator() override;
   Estimate quick_estimate(const RunSpec&, int ranks) override;
   Estimate estimate(const RunSpec&, int ranks) override;

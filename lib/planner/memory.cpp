@@ -4,9 +4,11 @@
 #include <numeric>
 #include <set>
 
+#include "base/parallel.h"
 #include "dryrun/dry_rig.h"
 #include "dryrun/setup.h"
 #include "dryrun/stage_memory.h"
+#include "planner/costs.h"
 #include "sharding/arrange.h"
 
 namespace fp {
@@ -137,17 +139,20 @@ int MemorySearch::worst() {
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return estimate(a) > estimate(b); });
   int most = order.front();
-  double beside = 0;  // bytes outside the arena, mostly for sums of gradients, by element of the largest unit
+  double beside = 0;  // bytes for sums of gradients outside the arena, by element of the largest unit
+  int64_t scratch = 0;
   for (int i = 0; i < static_cast<int>(order.size()) && i < dry_runs_; ++i) {
     const int role = order[static_cast<size_t>(i)];
     const Held& h = held(role);
     const double gaps = kGaps * static_cast<double>(estimate(role) - h.states),
                  largest = static_cast<double>(std::max({h.layer, h.embedding, h.head}));
-    if (i > 0 &&
-        static_cast<double>(estimate(role)) + gaps + beside * largest <= static_cast<double>(required(exact(most))))
+    if (i > 0 && static_cast<double>(estimate(role) + scratch) + gaps + beside * largest <=
+                     static_cast<double>(required(exact(most))))
       break;
     const Prediction& p = exact(role);
-    beside = std::max(beside, static_cast<double>(required(p) - static_cast<int64_t>(p.arena_bytes)) / largest);
+    const int64_t own = counts_host() ? static_cast<int64_t>(p.own_bytes) : 0;
+    scratch = std::max(scratch, own);
+    beside = std::max(beside, static_cast<double>(required(p) - own - static_cast<int64_t>(p.arena_bytes)) / largest);
     if (required(p) > required(exact(most))) most = role;
   }
   return most;
@@ -160,8 +165,8 @@ void set_budget(RankMemory& m, const MemorySection& memory) {
 
 int64_t usable_bytes(const ClusterSpec& cluster, double gib) { return bytes_of(gib * (1 - cluster.headroom)); }
 
-std::unique_ptr<CountingOps> counting_ops_for(const ClusterSpec& cluster) {
-  if (cluster.device != ClusterDevice::cuda) return make_counting_ops();
+std::unique_ptr<CountingOps> counting_ops_for(const ClusterSpec& cluster, const Ops* cpu) {
+  if (cluster.device != ClusterDevice::cuda) return make_counting_ops(cpu);
   return make_counting_ops(nullptr, DeviceMemory{0, static_cast<size_t>(bytes_of(cluster.memory_gib))});
 }
 
@@ -238,6 +243,9 @@ RankMemory worst_rank_memory(const RunSpec& asked, int ranks, const ClusterSpec&
                              int dry_runs) {
   RunSpec spec = asked;
   const Mesh mesh = arrange(spec, ranks);
+  const NodeProfile* const profile = profile_for(cluster, std::min<int64_t>(ranks, cluster.ranks_per_node));
+  const ScopedThreads threads(profile != nullptr && profile->threads > 0 ? static_cast<int>(profile->threads)
+                                                                         : max_threads());
   MemorySearch search(spec, plan_pipeline(spec), mesh, ops, dry_runs);
   const int role = search.worst();
   RankMemory m;

@@ -69,8 +69,9 @@ int64_t usable_bytes(const ClusterSpec&, double gib);
 void set_budget(RankMemory&, const MemorySection&);
 
 // Returns counting ops for the devices of a cluster, whatever device this host has. Memory of a GPU that is in use
-// before a run begins is in reserved_gib.
-std::unique_ptr<CountingOps> counting_ops_for(const ClusterSpec&);
+// before a run begins is in reserved_gib. `cpu`: the backend that ranks on CPUs will have, for its scratch memory; must
+// outlive the result. Null: scratch is not counted, nor is it on GPUs.
+std::unique_ptr<CountingOps> counting_ops_for(const ClusterSpec&, const Ops* cpu = nullptr);
 
 // Returns the memory of the rank that needs most and, on CPUs, of the node that needs most. `ops`: counting_ops_for(),
 // or those of a device like the cluster's.

@@ -17,19 +17,16 @@
 
 namespace fp {
 
-namespace {
-
-// The result of rank `whose`, or its error, on all ranks.
-std::string result_of_rank(Group& world, int whose, const RankResult& mine) {
+RankResult result_of_rank(Group& world, int whose, const RankResult& mine) {
   try {
-    return RankResult::parse(world.broadcast(mine.serialize(), whose)).value();
+    RankResult result = RankResult::parse(world.broadcast(mine.serialize(), whose));
+    result.value();
+    return result;
   } catch (UserError& e) {
     if (world.rank() != whose && e.code() == ExitCode::infrastructure) e.blame_another_rank();
     throw;
   }
 }
-
-}  // namespace
 
 void throw_on_all_ranks(Group& world, const RankResult& mine) {
   int failed = world.lowest_with(mine.code == ExitCode::infrastructure);
@@ -38,7 +35,7 @@ void throw_on_all_ranks(Group& world, const RankResult& mine) {
 }
 
 std::string on_rank_0(Group& world, const std::function<std::string()>& work) {
-  return result_of_rank(world, 0, world.rank() == 0 ? run_and_catch(work) : RankResult());
+  return result_of_rank(world, 0, world.rank() == 0 ? run_and_catch(work) : RankResult()).text;
 }
 
 namespace {

@@ -22,6 +22,9 @@ namespace fp {
 // exists and is valid is for rank 0 to decide.
 std::vector<std::string> on_all_ranks(Group& world, const std::function<std::string()>& work);
 
+// Returns the result of rank `whose` on all ranks, or throws its error. Others than it blame another rank for it.
+RankResult result_of_rank(Group& world, int whose, const RankResult& mine);
+
 // Throws on all ranks the error of the lowest rank that has one. Infrastructure errors come first: when a rank
 // could not read a file, nothing is known about its content. Returns when no rank has an error.
 void throw_on_all_ranks(Group& world, const RankResult& mine);

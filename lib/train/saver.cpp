@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
 #include "base/log.h"
 #include "base/memory_error.h"
@@ -120,8 +119,11 @@ void Saver::begin(TrainState state, double hangs_s) {
   const StallTimer timer(*this);
   staging_->begin();
   open(std::move(state), true);
-  // A staging area that does not hold all state is emptied while it is filled.
-  wait_while([&] { return phase_ == Phase::opening; }, stages_all_ ? hangs_s : HUGE_VAL);
+  // A staging area that does not hold all state is emptied while it is filled, so the folder must exist by then.
+  if (stages_all_)
+    wait_while([&] { return phase_ == Phase::opening; }, hangs_s);
+  else
+    next_phase();
   if (phase_ == Phase::none) return;
   staging_->fill(store_, ops_, [this] {
     if (task_) task_->pass_on_progress();
@@ -223,14 +225,14 @@ void Saver::next_phase() {
   task_.reset();
   try {
     if (phase_ == Phase::opening) {
-      hidden_ = RankResult::parse(world_.broadcast(result_.serialize(), 0)).value();
+      hidden_ = result_of_rank(world_, 0, result_).text;
       start_writing();
     } else if (phase_ == Phase::writing) {
       throw_on_all_ranks(world_, result_);
       publish(world_.gather(result_.text));
     } else {
-      const RankResult published = RankResult::parse(world_.broadcast(result_.serialize(), 0));
-      now_.path = published.value();
+      const RankResult published = result_of_rank(world_, 0, result_);
+      now_.path = published.text;
       now_.seconds += published.seconds;
       close("");
     }

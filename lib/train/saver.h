@@ -74,8 +74,8 @@ class Saver {
   // The following functions must be called on every rank.
   //
   // Begins a save, after finishing one that is in progress; when saves are not in the background, finishes it too.
-  // Rank 0 needs the complete state, the others only the step. Waits for the checkpoint's folder, unless it takes more
-  // than `hangs_s` seconds and the staging areas hold all state: then the save continues like its other phases.
+  // Rank 0 needs the complete state, the others only the step. Waits until the checkpoint's folder exists. If that
+  // shows no progress for `hangs_s` seconds, and the staging areas hold all state, the save continues beside training.
   void begin(TrainState, double hangs_s);
   void save_now(TrainState);  // the same, but finishes the save in any case
   void finish();              // waits for a save in progress

@@ -143,5 +143,11 @@ TEST_CASE("data tokenize prints or writes ids and data detokenize restores the t
   const Outcome cut = w.data("detokenize special.txt --tokenizer t.json");
   CHECK(cut.code == 3);
   CHECK_THAT(cut.output, Contains("14 bytes"));
+  const std::vector<int32_t> ids = {67, 104, -1, 400};
+  std::ofstream(w / "wrong.bin", std::ios::binary)
+      .write(reinterpret_cast<const char*>(ids.data()), static_cast<std::streamsize>(ids.size() * sizeof(int32_t)));
+  const Outcome wrong = w.data("detokenize wrong.bin --tokenizer t.json");
+  CHECK(wrong.code == 3);
+  CHECK_THAT(wrong.output, Contains("id 4294967295 at byte 8 is not in the vocabulary of 262 ids"));
   CHECK(w.data("tokenize book.txt --tokenizer nowhere.json").code == 3);
 }

@@ -280,6 +280,59 @@ TEST_CASE("an error on one rank fails the save on all, and the next save succeed
   CHECK(loaded.wrong(5) == 0);
 }
 
+TEST_CASE("ranks train on together while the folder of a save cannot be created") {
+  const MemoryFolder dir;
+  const auto gate = std::make_shared<test::Gate>();
+  const Hook hook([gate](storage::Step s, const std::filesystem::path&) {
+    if (s == storage::Step::make_folder) gate->pass();
+  });
+  std::atomic<int> waited = 0, skipped = 0, saved = 0;
+  run_thread_ranks(3, [&](World& world) {
+    const auto group = world.group("world", {0, 1, 2});
+    State state(small_table(3, world.rank()));
+    SaveOptions options;
+    options.rank = world.rank();
+    Saver saver(dir.path, spec_of("background"), state.store, *state.ops, *group, options);
+    state.fill(5);
+    saver.begin(some_state(1), 0.01);
+    state.fill(99);
+    std::vector<double> busy = {saver.busy() ? 1.0 : 0.0};
+    group->all_reduce(std::span(busy), Reduction::max);
+    waited += busy[0] > 0;
+    saver.advance(busy[0] > 0);
+    skipped += !saver.ready_for_next(0.01);
+    group->barrier();
+    gate->open();
+    saver.finish();
+    for (const auto& s : saver.take_outcomes()) saved += s.error.empty();
+  });
+  CHECK(waited == 3);
+  CHECK(skipped == 3);
+  CHECK(saved == 3);
+  State loaded(small_table());
+  load_checkpoint(dir.path / checkpoint_name(1), loaded.store, *loaded.ops);
+  CHECK(loaded.wrong(5) == 0);
+}
+
+TEST_CASE("when rank 0 has lost the run's folder, a save ends the run, and other ranks blame rank 0") {
+  const MemoryFolder dir;
+  const Hook hook([](storage::Step, const std::filesystem::path&) { throw LeaseLost("another run has taken it"); });
+  std::atomic<int> blamed = 0;
+  run_thread_ranks(2, [&](World& world) {
+    const auto group = world.group("world", {0, 1});
+    State state(small_table(2, world.rank()));
+    SaveOptions options;
+    options.rank = world.rank();
+    Saver saver(dir.path, spec_of("background"), state.store, *state.ops, *group, options);
+    try {
+      saver.begin(some_state(1), kNever);
+    } catch (const InfrastructureError& e) {
+      blamed += e.is_of_another_rank() ? 10 + world.rank() : 100;
+    }
+  });
+  CHECK(blamed == 111);
+}
+
 TEST_CASE("an internal error in a background save ends the run") {
   SaverRig rig(spec_of("background"));
   const Hook hook([&](storage::Step s, const std::filesystem::path&) {
