@@ -23,7 +23,8 @@ RunDevice device_named(std::string_view name);
 // only one GPU visible to each rank). Also sets the number of compute threads (0: the cores that this process may use).
 std::unique_ptr<Ops> open_device(RunDevice device, int threads, int local_rank = 0, bool says_why = false);
 
-// Returns the CPU backend that predictions ask for its scratch memory; it is also that of other machines.
+// Returns this process's CPU backend, which predictions of runs on CPUs ask for their scratch memory. That of other
+// instruction sets may differ.
 const Ops& cpu_backend();
 
 }  // namespace fp

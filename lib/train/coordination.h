@@ -22,7 +22,7 @@ namespace fp {
 // exists and is valid is for rank 0 to decide.
 std::vector<std::string> on_all_ranks(Group& world, const std::function<std::string()>& work);
 
-// Returns the result of rank `whose` on all ranks, or throws its error. Others than it blame another rank for it.
+// Returns the result of rank `whose` on all ranks, or throws its error, which the other ranks mark as another rank's.
 RankResult result_of_rank(Group& world, int whose, const RankResult& mine);
 
 // Throws on all ranks the error of the lowest rank that has one. Infrastructure errors come first: when a rank

@@ -24,7 +24,7 @@ class CpuOps final : public Ops {
   size_t scratch_of(const calls::AttentionBackward&) const override;
   void reserve_scratch(size_t bytes) override { scratch_.acquire(bytes); }
   size_t own_bytes(size_t scratch) const override { return scratch; }
-  size_t pooled_scratch() const { return scratch_.bytes(); }
+  size_t pooled_scratch() const { return scratch_.bytes(); }  // bytes that calls so far have allocated
 
  private:
   FP_UNFUSED_OPS(FP_RUN_OP)
