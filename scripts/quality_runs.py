@@ -40,7 +40,7 @@ ZEROPP = {**FOUR_RANKS, "parallel.zero_stage": 3, "communication.weight_bits": 8
 SDP4BIT = {**FOUR_RANKS, "parallel.zero_stage": 1, "communication.weight_bits": 4,
            "communication.weight_differences": "true", "communication.gradient_bits": 4,
            "communication.node_gradient_bits": 8, "communication.rotate_gradients": "true"}
-GUARDED = {**ZEROPP, "communication.max_gradient_error": 0.7}
+GUARDED = {**ZEROPP, "communication.max_gradient_error": 0.85}
 # Gradients of one channel of the embedding are 10,000 times larger, and a block is one of its rows, so that the channel sets
 # the scale of every block. AdamW divides by their size, but clipping would make all others as small as its eps.
 OUTLIER = "kind=outlier,what=wte.weight,element=7,factor=1e4"

@@ -75,11 +75,14 @@ void GradientGuard::sample(int unit, const Tensor& whole) {
 std::vector<FormattedParts> GradientGuard::parts(int unit) const {
   const ParamTable& table = env_->params->table();
   const ParamUnit& u = table.units()[static_cast<size_t>(unit)];
-  if (mostly_exact(unit)) return {{std::nullopt, {{0, u.elements}}}};
+  const auto format_of = [&](size_t choice) {
+    return choice < formats_.size() ? std::optional(formats_[choice]) : std::nullopt;
+  };
+  const size_t most = choice_of_most(unit);
   std::vector<FormattedParts> parts;
-  for (size_t choice = 1; choice <= formats_.size(); ++choice) {
-    FormattedParts p;
-    if (choice < formats_.size()) p.format = formats_[choice];
+  if (most > 0) parts.push_back({format_of(most), {{0, u.elements}}});
+  for (size_t choice = most + 1; choice <= formats_.size(); ++choice) {
+    FormattedParts p{format_of(choice), {}};
     for (ParamId id = u.first; id <= u.last; ++id)
       if (choices_[static_cast<size_t>(id)] == choice && table[id].local_elements() > 0)
         p.segments.push_back({table[id].offset - u.offset, table[id].local_elements()});
@@ -88,16 +91,21 @@ std::vector<FormattedParts> GradientGuard::parts(int unit) const {
   return parts;
 }
 
-// Whether too much of a unit is sent with more bits, on any rank of the tensor group: their parts of a matrix may
-// differ in size, and what they all hold must be rounded alike.
-bool GradientGuard::mostly_exact(int unit) const {
-  return std::ranges::any_of(tables_, [&](const ParamTable& table) {
-    const ParamUnit& u = table.units()[static_cast<size_t>(unit)];
-    int64_t elements = 0;
-    for (ParamId id = u.first; id <= u.last; ++id)
-      if (choices_[static_cast<size_t>(id)] > 0) elements += table[id].local_elements();
-    return elements > u.elements / ShardExchange::kLargestShareOfParts;
-  });
+// Returns the first choice of which what needs more bits is little enough to be sent apart, on all ranks of the tensor
+// group: their parts of a matrix may differ in size, and what they all hold must be rounded alike.
+size_t GradientGuard::choice_of_most(int unit) const {
+  const auto fits = [&](size_t choice) {
+    return std::ranges::all_of(tables_, [&](const ParamTable& table) {
+      const ParamUnit& u = table.units()[static_cast<size_t>(unit)];
+      int64_t elements = 0;
+      for (ParamId id = u.first; id <= u.last; ++id)
+        if (choices_[static_cast<size_t>(id)] > choice) elements += table[id].local_elements();
+      return elements <= u.elements / ShardExchange::kLargestShareOfParts;
+    });
+  };
+  size_t choice = 0;
+  while (!fits(choice)) ++choice;
+  return choice;
 }
 
 std::vector<float> GradientGuard::decoded(const BlockFormat& f) const {

@@ -7,9 +7,9 @@
 //
 // After a step, each parameter gets the fewest bits with which its error, the mean over all ranks, is within the limit:
 // the run spec's bits, 8, or no quantization. It gets fewer bits than before only if its error is at most
-// kClearlyWithin of the limit, and only after every 16th step or a step whose number is a power of two. In the first
-// step, and for a unit of which too large a part would exceed the limit, nothing is quantized. All ranks make the same
-// choices, and checkpoints store them, so that a resumed run sends the same bits.
+// kClearlyWithin of the limit, and only after every 16th step or a step whose number is a power of two. A unit of which
+// more than a quarter needs more bits is sent with more bits as a whole. In the first step nothing is quantized. All
+// ranks make the same choices, and checkpoints store them, so that a resumed run sends the same bits.
 #pragma once
 
 #include <map>
@@ -49,7 +49,8 @@ class GradientGuard {
 
   // Samples the gradients of a unit before they are summed; replaces earlier samples of the unit.
   void sample(int unit, const Tensor& whole);
-  // Returns the parts of a unit that are sent with more bits, relative to its begin.
+  // Returns the parts of a unit that are sent with more bits, relative to its begin, as start_reduce_scatter() of
+  // ShardExchange takes them.
   std::vector<FormattedParts> parts(int unit) const;
 
   // Returns sums over what this rank has sampled in the step, for choose(). The host waits for them.
@@ -78,7 +79,7 @@ class GradientGuard {
     ParamId id = -1;               // -1: none
     int64_t first = 0, count = 0;  // the parameter's elements in the block
   };
-  bool mostly_exact(int unit) const;
+  size_t choice_of_most(int unit) const;
   std::vector<float> decoded(const BlockFormat&) const;
 
   const ModelEnv* env_;

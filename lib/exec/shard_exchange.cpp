@@ -325,21 +325,23 @@ ShardExchange::Pending ShardExchange::start_reduce_scatter(const Tensor& part, c
   const auto size = static_cast<int64_t>(bytes_with_parts(whole.elements(), whole.dtype, most_segments));
   const auto workspace = std::make_shared<Workspace>(env_->arena->alloc(DType::u8, {size}, MemoryClass::gradients));
   Arena& arena = workspace->arena;
-  if (parts.size() == 1 && elements_of(parts[0].segments) == whole.elements()) {
-    FP_CHECK(!parts[0].format, "a sum all of which is sent in {} bits instead of in the format of the model",
-             parts[0].format->bits);
-    Pending p = start_sum(part, whole, {}, arena);
-    p.workspace_ = workspace;
-    return p;
+  std::span<const FormattedParts> apart_from_rest = parts;
+  SumFormats rest = formats_of_sums();
+  if (!parts.empty() && elements_of(parts[0].segments) == whole.elements()) {
+    rest = {parts[0].format, parts[0].format};
+    apart_from_rest = apart_from_rest.subspan(1);
+    FP_CHECK(rest.last ? rest.last->bits == 8 : apart_from_rest.empty(), "{} parts beside a sum in {} bits",
+             apart_from_rest.size(), rest.last ? rest.last->bits : 0);
   }
   const auto apart = std::make_shared<std::vector<SumApart>>();
-  for (const FormattedParts& f : parts) apart->push_back(set_apart(f, whole, arena));
-  Pending p = start_sum(part, whole, formats_of_sums(), arena, errors);
+  for (const FormattedParts& f : apart_from_rest) apart->push_back(set_apart(f, whole, arena));
+  Pending p = start_sum(part, whole, rest, arena, rest.last ? errors : Tensor());
   p.workspace_ = workspace;
-  if (parts.empty()) return p;
-  for (size_t i = 0; i < parts.size(); ++i) {
+  if (apart->empty()) return p;
+  for (size_t i = 0; i < apart->size(); ++i) {
     SumApart& a = (*apart)[i];
-    a.sum = start_sum(a.part, *a.memory, {parts[i].format, parts[i].format}, arena);
+    const std::optional<BlockFormat>& format = apart_from_rest[i].format;
+    a.sum = start_sum(a.part, *a.memory, {format, format}, arena);
   }
   if (p.second_)
     p.second_ = [apart, second = std::move(p.second_)] {
@@ -369,7 +371,7 @@ size_t ShardExchange::bytes_of_sum(int64_t elements, DType t, const SumFormats& 
   return through_nodes() ? static_cast<size_t>(nodes * n) * 2 * size_of(t) + static_cast<size_t>(n) * sizeof(float) : 0;
 }
 
-// The sum itself, or of all as it is; a quarter of it apart, in the format that takes more; and what is sent on.
+// The sum itself, in the format that takes most; a quarter of it apart, the same; and what is sent on.
 size_t ShardExchange::bytes_with_parts(int64_t elements, DType t, int64_t most_segments) const {
   constexpr size_t kRounding = 32 * Arena::kAlignment;  // of all of its tensors
   BlockFormat eight = *env_->formats.gradients;
@@ -377,7 +379,8 @@ size_t ShardExchange::bytes_with_parts(int64_t elements, DType t, int64_t most_s
   const int64_t filling = most_segments * eight.block,  // up to the begins of blocks
       apart = elements / kLargestShareOfParts + filling + data_->size() * eight.block;
   const bool with_errors = env_->formats.feedback > 0;
-  const size_t sum = std::max(bytes_of_sum(elements, t, formats_of_sums(), with_errors), bytes_of_sum(elements, t, {})),
+  const size_t sum = std::max({bytes_of_sum(elements, t, formats_of_sums(), with_errors),
+                               bytes_of_sum(elements, t, {eight, eight}, with_errors), bytes_of_sum(elements, t, {})}),
                of_parts = std::max(bytes_of_sum(apart, t, {eight, eight}), bytes_of_sum(apart, t, {}));
   return sum + of_parts + static_cast<size_t>(apart + elements / data_->size() + filling) * size_of(t) + kRounding;
 }

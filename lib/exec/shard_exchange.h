@@ -79,10 +79,11 @@ class ShardExchange {
   Pending start_reduce_scatter(const Tensor& part, const Tensor& whole, const Tensor& errors = {}) const;
   // The same, with these parts of `whole` sent in formats of their own: their sums are taken beside the others, in
   // which they count as 0, and then sent on to the ranks whose pieces they are. `whole` without `part` is undefined
-  // afterwards. Parts must be the same on all ranks, and all of `whole`, sent as it is, or at most a quarter in at most
-  // `most_segments` segments. Always takes bytes_with_parts() of the arena, so that a dry run need not know the parts.
-  // The quantized sum of the rest adds `errors` to all elements, those of the parts included, and updates them. If all
-  // of `whole` is sent as it is, `errors` are neither added nor changed.
+  // afterwards. The first part may be all of `whole`: its format is then that of the rest, in 8 bits or unquantized.
+  // The others must be at most a quarter of `whole` in at most `most_segments` segments, and none if the rest is not
+  // quantized. Parts must be the same on all ranks. Always takes bytes_with_parts() of the arena, so that a dry run
+  // need not know them. A quantized sum of the rest adds `errors` to all elements, those of the parts included, and
+  // updates them; one that is not quantized neither adds nor changes them.
   Pending start_reduce_scatter(const Tensor& part, const Tensor& whole, const std::vector<FormattedParts>&,
                                int64_t most_segments, const Tensor& errors = {}) const;
   static constexpr int64_t kLargestShareOfParts = 4;  // 1 / this

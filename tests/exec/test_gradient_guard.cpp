@@ -124,16 +124,31 @@ TEST_CASE("a parameter with an outlier in each block gets more bits, and fewer w
   CHECK(guard.changes().empty());
 }
 
-TEST_CASE("a unit is sent unquantized if much of it needs more bits", "[exec]") {
+TEST_CASE("a unit is sent with more bits as a whole if much of it needs them", "[exec]") {
   GuardRig r;
   GradientGuard guard = r.guard(true);
   CHECK(guard.widened() == 0);
-  for (ParamId id = r.layer.first; id <= r.layer.last; ++id) {
-    size_t i = 0;
-    for (float& x : r.of(id)) x = i++ % 16 == 0 ? 10.0f : x;
-  }
+  const auto set_each_16th = [&](float value) {
+    for (ParamId id = r.layer.first; id <= r.layer.last; ++id) {
+      size_t i = 0;
+      for (float& x : r.of(id)) x = i++ % 16 == 0 ? value : x;
+    }
+  };
+  set_each_16th(0.05f);
+  r.of(r.layer.first)[3] = 10;
   r.step(guard);
-  const std::vector<FormattedParts> parts = guard.parts(r.unit);
+  std::vector<FormattedParts> parts = guard.parts(r.unit);
+  REQUIRE(parts.size() == 2);
+  REQUIRE(parts[0].format);
+  CHECK(parts[0].format->bits == 8);
+  CHECK(parts[0].segments.at(0).count == r.layer.elements);
+  CHECK_FALSE(parts[1].format);
+  REQUIRE(parts[1].segments.size() == 1);
+  CHECK(parts[1].segments[0].count == r.table[r.layer.first].local_elements());
+
+  set_each_16th(10);
+  r.step(guard);
+  parts = guard.parts(r.unit);
   REQUIRE(parts.size() == 1);
   CHECK_FALSE(parts[0].format);
   CHECK(parts[0].segments.at(0).count == r.layer.elements);

@@ -199,6 +199,7 @@ TEST_CASE("what a sum loses is part of the next one, so that sums are right on a
 bool sent_exactly(int64_t i) { return (i >= 38 && i < 51) || i == 80; }
 bool sent_with_eight_bits(int64_t i) { return i >= 60 && i < 67; }
 const std::vector<FormattedParts> kParts{{BlockFormat{8, 16}, {{60, 7}}}, {std::nullopt, {{38, 13}, {80, 1}}}};
+FormattedParts all_of(const Place& p, std::optional<BlockFormat> format) { return {format, {{0, p.ranks() * kShard}}}; }
 
 TEST_CASE("parts of a sum are sent in their own formats, and count as 0 in the rest of the sum", "[exec]") {
   for (const bool by_nodes : {false, true})
@@ -215,35 +216,43 @@ TEST_CASE("parts of a sum are sent in their own formats, and count as 0 in the r
         const auto others = [&](int64_t i, int rank) {
           return sent_exactly(i) || sent_with_eight_bits(i) ? 0.0f : element(i, rank);
         };
-        const auto run = [&](const std::function<float(int64_t, int)>& of, bool apart) {
+        const auto run = [&](const std::function<float(int64_t, int)>& of, const std::vector<FormattedParts>& parts) {
           return on_ranks(p, formats, [&](ExchangeRig& rig, int rank) {
             std::vector<float> mine;
             for (int64_t i = 0; i < p.ranks() * kShard; ++i) mine.push_back(of(i, rank));
             const ArenaTensor whole = rig.filled(t, mine);
             const Tensor part = whole->slice(rank * kShard, kShard);
-            rig.shards->start_reduce_scatter(part, whole, apart ? kParts : std::vector<FormattedParts>(), 3).wait();
+            rig.shards->start_reduce_scatter(part, whole, parts, 3).wait();
             return rig.values_of(part);
           });
         };
-        const auto results = run(element, true), rest = run(others, false);
-        for (int rank = 0; rank < p.ranks(); ++rank) {
-          const auto at = static_cast<size_t>(rank);
-          REQUIRE(results[at].size() == kShard);
-          for (int64_t k = 0; k < kShard; ++k) {
-            const int64_t i = rank * kShard + k;
-            const float got = results[at][static_cast<size_t>(k)];
-            double sum = 0, largest = 0;
-            for (int r = 0; r < p.ranks(); ++r) {
-              sum += element(i, r);
-              largest += 64 * 0.875;
+        for (const bool rest_in_eight_bits : {false, true}) {
+          CAPTURE(rest_in_eight_bits);
+          std::vector<FormattedParts> of_rest, parts = kParts;
+          if (rest_in_eight_bits) {
+            of_rest.push_back(all_of(p, BlockFormat{8, 16}));
+            parts.insert(parts.begin(), of_rest[0]);
+          }
+          const auto results = run(element, parts), rest = run(others, of_rest);
+          for (int rank = 0; rank < p.ranks(); ++rank) {
+            const auto at = static_cast<size_t>(rank);
+            REQUIRE(results[at].size() == kShard);
+            for (int64_t k = 0; k < kShard; ++k) {
+              const int64_t i = rank * kShard + k;
+              const float got = results[at][static_cast<size_t>(k)];
+              double sum = 0, largest = 0;
+              for (int r = 0; r < p.ranks(); ++r) {
+                sum += element(i, r);
+                largest += 64 * 0.875;
+              }
+              CAPTURE(i);
+              if (sent_exactly(i))
+                REQUIRE(got == static_cast<float>(sum));
+              else if (sent_with_eight_bits(i))
+                REQUIRE(std::abs(got - sum) <= 2 * 1.01 * largest / 127 / 2 + (t == DType::bf16 ? 1.0 : 0));
+              else
+                REQUIRE(got == rest[at][static_cast<size_t>(k)]);
             }
-            CAPTURE(i);
-            if (sent_exactly(i))
-              REQUIRE(got == static_cast<float>(sum));
-            else if (sent_with_eight_bits(i))
-              REQUIRE(std::abs(got - sum) <= 2 * 1.01 * largest / 127 / 2 + (t == DType::bf16 ? 1.0 : 0));
-            else
-              REQUIRE(got == rest[at][static_cast<size_t>(k)]);
           }
         }
       }
@@ -263,29 +272,32 @@ TEST_CASE("a sum that is abandoned when a rank fails leaves its memory in order"
       });
     };
     CHECK_THROWS_WITH(fail(kParts), "a failure beside it");
-    CHECK_THROWS_WITH(fail({{std::nullopt, {{0, p.ranks() * kShard}}}}), "a failure beside it");
+    CHECK_THROWS_WITH(fail({all_of(p, std::nullopt)}), "a failure beside it");
   }
 }
 
-TEST_CASE("a sum all of whose parts are sent as they are is that without quantization", "[exec]") {
+TEST_CASE("a sum all of which is sent in another format is the sum in that format", "[exec]") {
   const auto element = [](int64_t i, int rank) { return std::sin(static_cast<float>(i * 31 + rank * 7)); };
+  const BlockFormat eight{8, 16};
   for (const Place& p : kPlaces)
     for (const DType t : {DType::f32, DType::bf16}) {
       CAPTURE(p.nodes, p.each, name_of(t));
-      const auto run = [&](const ShardFormats& formats, bool parts) {
+      const auto run = [&](const ShardFormats& formats, const std::vector<FormattedParts>& parts) {
         return on_ranks(p, formats, [&](ExchangeRig& rig, int rank) {
           std::vector<float> mine;
           for (int64_t i = 0; i < p.ranks() * kShard; ++i) mine.push_back(element(i, rank));
           const ArenaTensor whole = rig.filled(t, mine);
           const Tensor part = whole->slice(rank * kShard, kShard);
-          if (parts)
-            rig.shards->start_reduce_scatter(part, whole, {{std::nullopt, {{0, p.ranks() * kShard}}}}, 1).wait();
-          else
+          if (parts.empty())
             rig.shards->start_reduce_scatter(part, whole).wait();
+          else
+            rig.shards->start_reduce_scatter(part, whole, parts, 1).wait();
           return rig.values_of(part);
         });
       };
-      REQUIRE(run({{}, BlockFormat{4, 16}, BlockFormat{8, 16}}, true) == run({}, false));
+      const ShardFormats mixed{{}, BlockFormat{4, 16}, eight};
+      REQUIRE(run(mixed, {all_of(p, std::nullopt)}) == run({}, {}));
+      REQUIRE(run(mixed, {all_of(p, eight)}) == run({{}, eight, eight}, {}));
     }
 }
 
