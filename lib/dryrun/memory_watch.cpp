@@ -12,13 +12,17 @@ MemoryWatch::MemoryWatch(const Ops& ops) : ops_(&ops) {
     before_ = static_cast<int64_t>(device->used);
   } else {
     reset_peak_memory();
-    before_ = memory_use().resident_bytes;
+    const MemoryUse use = memory_use();
+    before_ = use.resident_bytes;
+    files_before_ = use.file_bytes;
   }
 }
 
 int64_t MemoryWatch::peak() const {
   const auto device = ops_->device_memory();
-  return device ? static_cast<int64_t>(device->used) : memory_use().peak_bytes;
+  if (device) return static_cast<int64_t>(device->used);
+  const MemoryUse use = memory_use();
+  return use.peak_bytes - std::max<int64_t>(0, use.file_bytes - files_before_);
 }
 
 int64_t MemoryWatch::available(const Ops& ops, int sharers) {

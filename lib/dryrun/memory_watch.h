@@ -12,7 +12,8 @@ class MemoryWatch {
   // Resets the peak; before() is the memory in use now. The device must outlive this.
   explicit MemoryWatch(const Ops&);
   int64_t before() const { return before_; }
-  // Returns the peak since construction; for a GPU, whose memory is allocated once and kept, the memory in use now.
+  // Returns the peak since construction, without the pages of programs and libraries that were read since then; for a
+  // GPU, whose memory is allocated once and kept, the memory in use now.
   int64_t peak() const;
   // Return the bytes still available to `sharers` processes like this one, each within its own limits; 0: not known.
   static int64_t available(const Ops&, int sharers = 1);
@@ -20,7 +21,7 @@ class MemoryWatch {
 
  private:
   const Ops* ops_;
-  int64_t before_ = 0;
+  int64_t before_ = 0, files_before_ = 0;
 };
 
 }  // namespace fp

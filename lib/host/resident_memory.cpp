@@ -16,6 +16,7 @@ MemoryUse memory_use() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with("VmRSS:")) use.resident_bytes = std::atoll(line.c_str() + 6) * 1024;
+    if (line.starts_with("RssFile:")) use.file_bytes = std::atoll(line.c_str() + 8) * 1024;
     if (line.starts_with("VmHWM:")) use.peak_bytes = std::atoll(line.c_str() + 6) * 1024;
   }
   if (use.peak_bytes == 0) {  // missing in some sandboxes

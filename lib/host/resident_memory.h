@@ -8,6 +8,7 @@ namespace fp {
 struct MemoryUse {
   int64_t resident_bytes = 0;  // now
   int64_t peak_bytes = 0;      // highest since the process began or since reset_peak_memory()
+  int64_t file_bytes = 0;      // now, pages of files: programs, libraries; the kernel can drop and read them again
 };
 
 MemoryUse memory_use();
