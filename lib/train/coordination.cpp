@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -265,6 +266,25 @@ void require_fit_on_all_ranks(const Prediction& p, const MemorySection& budget, 
     if (!advice) throw;
     throw ConfigError(fmt::format("{}; {}", e.what(), on_rank_0(world, advice)));
   }
+}
+
+std::string differing_attention(const Prediction& p, int pipeline_rank, Group& world) {
+  const std::vector<std::string> ranks = world.all_gather(
+      nlohmann::json{pipeline_rank, fmt::format("{}", fmt::join(p.attention, "; ")), host_name()}.dump());
+  std::map<int, std::pair<size_t, std::string>> first;  // by pipeline rank: a rank, and its attention
+  size_t differing = 0;
+  std::string text;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const nlohmann::json of_rank = parse_json(ranks[rank], "the attention of a rank", kJsonOfRanks);
+    const auto attention = of_rank[1].get<std::string>();
+    const auto [at, is_first] = first.try_emplace(of_rank[0].get<int>(), rank, attention);
+    if (is_first || at->second.second == attention) continue;
+    if (differing++ == 0)
+      text = fmt::format("attention is run by {} on rank {} (host {}), but by {} on rank {}", attention, rank,
+                         of_rank[2].get<std::string>(), at->second.second, at->second.first);
+  }
+  if (differing > 1) text += fmt::format(", and {} more ranks differ", differing - 1);
+  return differing == 0 ? "" : text + ": every step waits for the slower ones";
 }
 
 }  // namespace fp

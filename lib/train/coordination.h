@@ -87,4 +87,8 @@ void require_fit_on_host(const HostNeed&, int64_t available, const std::string& 
 void require_fit_on_all_ranks(const Prediction&, const MemorySection& budget, const Ops&, Group& world,
                               const std::function<std::string()>& advice = {});
 
+// Returns a sentence that names a rank whose implementation of attention differs from that of the first rank of its
+// pipeline stage, and how many such ranks there are; empty if there are none.
+std::string differing_attention(const Prediction&, int pipeline_rank, Group& world);
+
 }  // namespace fp

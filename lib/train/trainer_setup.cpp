@@ -62,6 +62,8 @@ Trainer::Trainer(const TrainRequest& request, Ops& ops, CountingOps& counting, W
   pipeline_ = plan_pipeline(resolved);
   prediction_ = dry_run(spec_, section_, counting, mesh, world.rank());
   require_fit_on_all_ranks(prediction_, spec_.memory, ops_, *groups_.world, request_.advice);
+  if (std::string text = differing_attention(prediction_, groups_.at.pp, *groups_.world); !text.empty())
+    setup_events_.push_back({std::move(text)});
   flops_per_token_ = model_flops_per_token(section_, spec_.data.seq_len);
   shutdown_time_.emplace(
       static_cast<double>(prediction_.parameters) * checkpoint_bytes_per_parameter(spec_, section_, mesh), world.size(),

@@ -1,4 +1,6 @@
 // Loads by all ranks, mostly by a single one here: real damage and temporary failures.
+#include <numeric>
+
 #include "checkpoint/fixture.h"
 #include "comm/backends.h"
 #include "io/retry.h"
@@ -153,6 +155,28 @@ TEST_CASE("host memory that does not suffice is refused with what would fit") {
   CHECK(contains(less, "it suffices for 5 ranks"));
   CHECK_FALSE(contains(verdict({0, 24 * kGib, 1}, kGib), "suffices for"));
   CHECK_FALSE(contains(verdict({2 * kGib, 0, 1}, kGib), "offload"));
+}
+
+TEST_CASE("ranks that run attention differently from their pipeline stage are named") {
+  const auto text_of = [](const std::vector<std::pair<int, std::string>>& ranks) {
+    std::vector<std::string> texts(ranks.size());
+    run_thread_ranks(static_cast<int>(ranks.size()), [&](World& world) {
+      std::vector<int> members(ranks.size());
+      std::iota(members.begin(), members.end(), 0);
+      const auto& [stage, attention] = ranks[static_cast<size_t>(world.rank())];
+      Prediction p;
+      p.attention = {attention};
+      texts[static_cast<size_t>(world.rank())] = differing_attention(p, stage, *world.group("world", members));
+    });
+    CHECK(texts == std::vector<std::string>(ranks.size(), texts[0]));
+    return texts[0];
+  };
+  const std::string old = "flash (cudnn: cuDNN 9.8.0 is older than 9.10.2)";
+  CHECK(text_of({{0, "cudnn"}, {1, old}, {0, "cudnn"}, {1, old}}).empty());
+  const std::string text = text_of({{0, "cudnn"}, {1, "cudnn"}, {0, old}, {1, "cudnn"}});
+  CHECK_THAT(text, Catch::StartsWith("attention is run by " + old + " on rank 2 (host "));
+  CHECK_THAT(text, Catch::EndsWith("), but by cudnn on rank 0: every step waits for the slower ones"));
+  CHECK(contains(text_of({{0, "cudnn"}, {0, old}, {0, old}, {0, old}}), "on rank 0, and 2 more ranks differ: "));
 }
 
 TEST_CASE("a run resumes from a path elsewhere only where it has no checkpoints") {
