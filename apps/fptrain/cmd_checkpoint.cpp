@@ -225,7 +225,7 @@ void add_checkpoint_command(cli::App& app, CommandResult& result) {
   cli::App* consolidate_command = command->add_subcommand(
       "consolidate", "Copy a checkpoint into a single file with each tensor in one piece, whatever mesh saved it");
   consolidate_command->add_option("path", a->path, "checkpoint, or run directory (its newest one)")->required();
-  consolidate_command->add_option("--output", a->output, "path of the new checkpoint")->required();
+  consolidate_command->add_option("--out", a->output, "path of the new checkpoint")->required();
   a->hdf5.add_to(*consolidate_command);
   consolidate_command->callback([a] {
     a->hdf5.apply();

@@ -74,7 +74,7 @@ void write_text(const ConfigArguments& a, const std::string& text) {
   if (a.output.empty())
     std::fputs(text.c_str(), stdout);
   else
-    output_file(a.output, "--output", text);
+    output_file(a.output, "--out", text);
 }
 
 void list_presets() {
@@ -120,13 +120,13 @@ void add_config_command(cli::App& app, CommandResult&) {
   });
 
   cli::App* schema = config->add_subcommand("schema", "Print the JSON Schema of run specs, for editors");
-  schema->add_option("--output", a->output, "write to this file instead");
+  schema->add_option("--out", a->output, "write to this file instead");
   schema->callback([a] { write_text(*a, run_spec_schema()); });
 
   cli::App* docs =
       config->add_subcommand("docs", "Explain a key or section, or print the reference of all (docs/run-spec.md)");
   docs->add_option("key", a->key, "a key such as optimizer.lr, or a section such as optimizer");
-  docs->add_option("--output", a->output, "write to this file instead");
+  docs->add_option("--out", a->output, "write to this file instead");
   docs->add_flag("--cluster", a->cluster, "print the reference of cluster descriptions (docs/cluster-spec.md)")
       ->excludes("key");
   docs->add_flag("--mapping", a->mapping, "print the reference of mapping files (docs/mapping-files.md)")

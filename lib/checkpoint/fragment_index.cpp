@@ -32,7 +32,7 @@ OlderFormatError::OlderFormatError(const std::filesystem::path& checkpoint)
     : ConfigError(fmt::format(
           "{0}: was saved by a version of fptrain that did not write {1}, so only HDF5 can locate its tensors, and a "
           "manipulated file can crash HDF5 or lead it astray. If you trust its source: add --hdf5, or rewrite it with "
-          "`fptrain checkpoint consolidate --hdf5 {0} --output COPY`",
+          "`fptrain checkpoint consolidate --hdf5 {0} --out COPY`",
           checkpoint.string(), CheckpointManifest::kTableName)) {}
 
 FragmentIndex::FragmentIndex(const Checkpoint& c) : checkpoint_(c) {

@@ -91,11 +91,11 @@ TEST_CASE("inspect shows every tensor, or one of them") {
 TEST_CASE("consolidate copies the newest checkpoint and overwrites nothing") {
   const Run run;
   const std::string copy = (run.dir.path / "copy").string();
-  const auto made = checkpoint({"consolidate", run.dir.path.string(), "--output", copy});
+  const auto made = checkpoint({"consolidate", run.dir.path.string(), "--out", copy});
   CHECK(contains(made.output, copy + ": step 20, made and verified"));
   CHECK(made.code == 0);
   CHECK(checkpoint({"diff", run.second.string(), copy}).code == 0);
-  const auto again = checkpoint({"consolidate", run.dir.path.string(), "--output", copy});
+  const auto again = checkpoint({"consolidate", run.dir.path.string(), "--out", copy});
   CHECK(contains(again.output, "exists already"));
   CHECK(again.code == 2);
 }
@@ -176,7 +176,7 @@ TEST_CASE("commands read an older checkpoint only with --hdf5") {
       {"inspect", older, "--param", "model.layers.1.self_attn.o_proj.weight"},
       {"verify", older},
       {"diff", older, older},
-      {"consolidate", older, "--output", copy}};
+      {"consolidate", older, "--out", copy}};
   for (std::vector<std::string> command : commands) {
     CAPTURE(command);
     const auto refused = checkpoint(command);

@@ -164,7 +164,7 @@ TEST_CASE("the shipped cluster files are legal and declare whether they were mea
 }
 
 TEST_CASE("docs/cluster-spec.md is current", "[config][docs]") {
-  INFO("make it with: fptrain config docs --cluster --output docs/cluster-spec.md");
+  INFO("make it with: fptrain config docs --cluster --out docs/cluster-spec.md");
   CHECK(file("docs/cluster-spec.md") == cluster_reference());
 }
 

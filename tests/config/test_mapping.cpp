@@ -125,7 +125,7 @@ TEST_CASE("user mappings in $FPTRAIN_CONFIGS are found beside the shipped ones",
 }
 
 TEST_CASE("docs/mapping-files.md is current", "[config][docs]") {
-  INFO("make it with: fptrain config docs --mapping --output docs/mapping-files.md");
+  INFO("make it with: fptrain config docs --mapping --out docs/mapping-files.md");
   CHECK(read_file(FP_SOURCE_DIR "/docs/mapping-files.md") == mapping_reference());
 }
 

@@ -157,7 +157,7 @@ TEST_CASE("docs/run-spec.md is current", "[config][docs]") {
   std::ifstream in(FP_SOURCE_DIR "/docs/run-spec.md");
   std::stringstream page;
   page << in.rdbuf();
-  INFO("make it with: fptrain config docs --output docs/run-spec.md");
+  INFO("make it with: fptrain config docs --out docs/run-spec.md");
   CHECK(page.str() == run_spec_reference());
 }
 
