@@ -5,9 +5,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <system_error>
-#include <utility>
 
 #include "base/error.h"
 
@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::chrono::microseconds kSpin{50};  // about what waking a thread takes
 constexpr int kLooksPerClock = 64;              // reading the clock takes longer than a look
+constexpr std::chrono::milliseconds kBetweenMoves{20};
+constexpr int kTicksToWait = 2;  // of the system's clock
 
 void pause_core() {
 #if defined(__x86_64__)
@@ -23,16 +25,16 @@ void pause_core() {
 #endif
 }
 
-// Looks at a condition until it holds or kSpin has passed. Returns whether it holds.
+// Looks at a condition until it holds or so much time has passed. Returns whether it holds.
 template <class Condition>
-bool spin_until(Condition&& holds) {
+bool spin_until(Condition&& holds, std::chrono::nanoseconds most = kSpin) {
   const auto start = std::chrono::steady_clock::now();
   do {
     for (int i = 0; i < kLooksPerClock; ++i) {
       if (holds()) return true;
       pause_core();
     }
-  } while (std::chrono::steady_clock::now() - start < kSpin);
+  } while (std::chrono::steady_clock::now() - start < most);
   return false;
 }
 
@@ -66,10 +68,10 @@ void run_on_core(int core) {
 // same core when a program keeps another one busy. Cores that someone sets from outside meanwhile prevail.
 class OnCore {
  public:
-  explicit OnCore(const std::vector<int>& cores) {
-    if (cores.empty() || ::sched_getaffinity(0, sizeof before_, &before_) != 0) return;
-    core_ = CPU_ISSET(cores.front(), &before_) ? cores.front() : -1;
-    if (core_ >= 0) run_on_core(core_);
+  explicit OnCore(int core) {
+    if (core < 0 || ::sched_getaffinity(0, sizeof before_, &before_) != 0 || !CPU_ISSET(core, &before_)) return;
+    core_ = core;
+    run_on_core(core_);
   }
   ~OnCore() {
     cpu_set_t now;
@@ -90,8 +92,9 @@ int64_t first_of(int64_t pieces, int share, int shares) { return pieces * share 
 
 }  // namespace
 
-ThreadTeam::ThreadTeam(int threads, std::vector<int> cores)
-    : shares_(static_cast<size_t>(threads)), cores_(std::move(cores)) {
+ThreadTeam::ThreadTeam(int threads, const std::vector<int>& cores)
+    : shares_(static_cast<size_t>(threads)), workers_(static_cast<size_t>(threads)) {
+  for (size_t t = 0; t < cores.size(); ++t) workers_[t].core = cores[t];
   ask_for_short_time_slices();  // the others inherit it
   try {
     for (int t = 1; t < threads; ++t) others_.emplace_back([this, t] { run_thread(t); });
@@ -111,7 +114,8 @@ void ThreadTeam::stop() {
 }
 
 void ThreadTeam::run(int64_t pieces, Piece body, void* context) noexcept {
-  const OnCore scope(cores_);
+  leave_shared_core();
+  const OnCore scope(workers_[0].core);
   body_ = body;
   context_ = context;
   pieces_ = pieces;
@@ -125,8 +129,32 @@ void ThreadTeam::run(int64_t pieces, Piece body, void* context) noexcept {
   loop_.notify_all();
   work(loop, 0);
   const auto done = [&] { return unfinished_.load() == 0; };
-  if (spin_until(done)) return;
+  if (spin_until(done, is_beside_shared_core() ? kTicksToWait * CoreTurns::system_tick() : kSpin)) return;
   for (int32_t n; (n = unfinished_.load()) != 0;) unfinished_.wait(n);
+}
+
+// Exchanges the core of thread 0, without which no loop begins, with that of a thread that has its core to itself.
+void ThreadTeam::leave_shared_core() {
+  if (workers_[0].core < 0 || !workers_[0].turns.shares_core()) return;
+  const auto now = CoreTurns::Clock::now();
+  Worker* const alone = worker_alone();
+  if (alone == nullptr || now - moved_ < kBetweenMoves) return;
+  moved_ = now;
+  alone->core = workers_[0].core.exchange(alone->core);
+  workers_[0].turns.reset();
+}
+
+// Returns a thread that has its core to itself; null if there is none.
+ThreadTeam::Worker* ThreadTeam::worker_alone() {
+  const auto found = std::ranges::find_if(workers_, [](const Worker& w) { return !w.turns.shares_core(); });
+  return found == workers_.end() ? nullptr : &*found;
+}
+
+// Whether thread 0 has its core to itself, but another thread has not. If thread 0 slept then, the system would move
+// the other program to its core.
+bool ThreadTeam::is_beside_shared_core() const {
+  return !workers_[0].turns.shares_core() &&
+         std::ranges::any_of(workers_, [](const Worker& w) { return w.turns.shares_core(); });
 }
 
 // Takes pieces of the own share first, then of the others'.
@@ -146,6 +174,8 @@ bool ThreadTeam::take_one(uint32_t loop, int share, int thread) {
   const int64_t piece = first_of(pieces_, share + 1, size()) - static_cast<int64_t>(static_cast<uint32_t>(seen));
   body_(context_, piece, thread);
   if (unfinished_.fetch_sub(1) == 1) unfinished_.notify_all();
+  CoreTurns& turns = workers_[static_cast<size_t>(thread)].turns;
+  if (turns.ends_soon()) turns.give_up();
   return true;
 }
 
@@ -157,8 +187,14 @@ uint32_t ThreadTeam::next_loop(uint32_t last) const {
 }
 
 void ThreadTeam::run_thread(int thread) {
-  if (!cores_.empty()) run_on_core(cores_[static_cast<size_t>(thread)]);
+  Worker& self = workers_[static_cast<size_t>(thread)];
+  int core = -1;
   for (uint32_t loop = 0; !ending_;) {
+    if (const int chosen = self.core; chosen != core) {
+      core = chosen;
+      run_on_core(core);
+      self.turns.reset();
+    }
     loop = next_loop(loop);
     work(loop, thread);
   }

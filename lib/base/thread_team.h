@@ -1,12 +1,14 @@
 // A team of threads that runs parallel loops with work stealing: each thread starts with a contiguous range of a loop's
 // pieces and, when these are done, steals pieces that other threads have not begun. So a thread that the operating
-// system has stopped delays the others by at most one piece.
+// system has stopped delays the others by at most one piece, and mostly it stops between pieces (base/core_turns.h).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <thread>
 #include <vector>
+
+#include "base/core_turns.h"
 
 namespace fp {
 
@@ -15,9 +17,9 @@ class ThreadTeam {
   using Piece = void (*)(void* context, int64_t piece, int thread);
 
   // The calling thread is thread 0; `threads` - 1 more are started, and wait for loops. With `cores`, one for each
-  // thread, each runs on its core, thread 0 only within run(). Throws InfrastructureError if a thread cannot be
-  // started.
-  explicit ThreadTeam(int threads, std::vector<int> cores = {});
+  // thread, each runs on a core of its own, thread 0 only within run(): on one that no other program uses, if there is
+  // one. Throws InfrastructureError if a thread cannot be started.
+  explicit ThreadTeam(int threads, const std::vector<int>& cores = {});
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
@@ -35,6 +37,14 @@ class ThreadTeam {
     std::atomic<uint64_t> left{0};
   };
 
+  struct alignas(64) Worker {
+    std::atomic<int> core{-1};  // -1: any
+    CoreTurns turns;
+  };
+
+  void leave_shared_core();
+  Worker* worker_alone();
+  bool is_beside_shared_core() const;
   void work(uint32_t loop, int thread);
   bool take_one(uint32_t loop, int share, int thread);
   uint32_t next_loop(uint32_t last) const;
@@ -42,7 +52,8 @@ class ThreadTeam {
   void stop();
 
   std::vector<Share> shares_;
-  std::vector<int> cores_;
+  std::vector<Worker> workers_;
+  CoreTurns::Clock::time_point moved_{};
   Piece body_ = nullptr;
   void* context_ = nullptr;
   int64_t pieces_ = 0;
