@@ -9,7 +9,7 @@ namespace fp {
 namespace {
 
 constexpr std::chrono::microseconds kLookEvery{1'000}, kLookWhileShared{100};
-constexpr int kTurnsAlone = 8;  // as long as so many turns without another program: the core is not shared
+constexpr int kTurnsAlone = 8;  // A core is no longer shared after as long as so many turns without another program.
 
 int64_t times_off_core() {
   struct rusage use {};
@@ -36,6 +36,8 @@ void CoreTurns::give_up() {
   ends_soon(Clock::now(), times_off_core());
 }
 
+void CoreTurns::reset() { reset(Clock::now(), times_off_core()); }
+
 bool CoreTurns::is_due(Clock::time_point now) const {
   return now - looked_ >= (shares_core() ? kLookWhileShared : kLookEvery);
 }
@@ -49,10 +51,18 @@ bool CoreTurns::ends_soon(Clock::time_point now, int64_t times_off) {
     said_ = false;
     if (!is_rare) shares_core_.store(true, std::memory_order_relaxed);
   } else if (is_rare) {
-    reset();
+    shares_core_.store(false, std::memory_order_relaxed);
   }
   if (!shares_core() || said_ || now - began_ < turn_) return false;
   return said_ = true;
+}
+
+void CoreTurns::reset(Clock::time_point now, int64_t times_off) {
+  looked_ = now;
+  began_ = {};
+  times_off_ = times_off;
+  said_ = false;
+  shares_core_.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace fp

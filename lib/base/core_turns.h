@@ -1,8 +1,8 @@
 // CoreTurns: the turns of a thread on a core that it shares with other programs, and when it gives them up.
 //
 // The operating system ends a turn at a tick of its clock, mostly within a piece of work, which then delays all threads
-// that wait for it until the next turn. A thread that yields between two pieces, shortly before that tick, delays
-// nobody: the others take the pieces that it has not begun.
+// that wait for it until the next turn. If the thread yields between two pieces, shortly before that tick, the others
+// take the pieces that it has not begun.
 #pragma once
 
 #include <atomic>
@@ -23,14 +23,15 @@ class CoreTurns {
   bool ends_soon();
   void give_up();
   // Forgets that the core is shared, as after a move to another one.
-  void reset() { shares_core_.store(false, std::memory_order_relaxed); }
+  void reset();
   // Returns whether the system has recently given the core to another program. Any thread may ask.
   bool shares_core() const { return shares_core_.load(std::memory_order_relaxed); }
 
-  // The decisions of ends_soon(), apart from the system. `times_off` counts how often the thread had to leave its core,
-  // also because it gave up a turn.
-  bool is_due(Clock::time_point now) const;  // whether to count, and to call the next one
+  // The same with a given clock and count, for tests. `times_off` is how often the thread had to leave its core, also
+  // because it gave up a turn. is_due() returns whether it is time to call ends_soon(), which takes a system call.
+  bool is_due(Clock::time_point now) const;
   bool ends_soon(Clock::time_point now, int64_t times_off);
+  void reset(Clock::time_point now, int64_t times_off);
 
   static Clock::duration system_tick();  // 1 to 10 ms
 

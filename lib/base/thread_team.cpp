@@ -61,7 +61,13 @@ void run_on_core(int core) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(core, &set);
-  ::sched_setaffinity(0, sizeof set, &set);  // where it fails, the system chooses the core
+  ::sched_setaffinity(0, sizeof set, &set);  // where it fails, the thread stays on the cores that it has
+}
+
+// Returns whether the calling thread may run on a core, and, with `only`, on no other.
+bool may_run_on(int core, bool only = false) {
+  cpu_set_t set;
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 && CPU_ISSET(core, &set) && (!only || CPU_COUNT(&set) == 1);
 }
 
 // Keeps the calling thread on a core for a scope. Without one, the system moves threads that wake each other to the
@@ -94,6 +100,7 @@ int64_t first_of(int64_t pieces, int share, int shares) { return pieces * share 
 
 ThreadTeam::ThreadTeam(int threads, const std::vector<int>& cores)
     : shares_(static_cast<size_t>(threads)), workers_(static_cast<size_t>(threads)) {
+  FP_CHECK(cores.empty() || cores.size() == workers_.size(), "{} cores for {} threads", cores.size(), threads);
   for (size_t t = 0; t < cores.size(); ++t) workers_[t].core = cores[t];
   ask_for_short_time_slices();  // the others inherit it
   try {
@@ -138,7 +145,7 @@ void ThreadTeam::leave_shared_core() {
   if (workers_[0].core < 0 || !workers_[0].turns.shares_core()) return;
   const auto now = CoreTurns::Clock::now();
   Worker* const alone = worker_alone();
-  if (alone == nullptr || now - moved_ < kBetweenMoves) return;
+  if (alone == nullptr || now - moved_ < kBetweenMoves || !may_run_on(alone->core)) return;
   moved_ = now;
   alone->core = workers_[0].core.exchange(alone->core);
   workers_[0].turns.reset();
@@ -153,7 +160,7 @@ ThreadTeam::Worker* ThreadTeam::worker_alone() {
 // Whether thread 0 has its core to itself, but another thread has not. If thread 0 slept then, the system would move
 // the other program to its core.
 bool ThreadTeam::is_beside_shared_core() const {
-  return !workers_[0].turns.shares_core() &&
+  return workers_[0].core >= 0 && !workers_[0].turns.shares_core() &&
          std::ranges::any_of(workers_, [](const Worker& w) { return w.turns.shares_core(); });
 }
 
@@ -173,9 +180,11 @@ bool ThreadTeam::take_one(uint32_t loop, int share, int thread) {
   } while (!left.compare_exchange_weak(seen, seen - 1, std::memory_order_acquire));
   const int64_t piece = first_of(pieces_, share + 1, size()) - static_cast<int64_t>(static_cast<uint32_t>(seen));
   body_(context_, piece, thread);
-  if (unfinished_.fetch_sub(1) == 1) unfinished_.notify_all();
   CoreTurns& turns = workers_[static_cast<size_t>(thread)].turns;
-  if (turns.ends_soon()) turns.give_up();
+  if (unfinished_.fetch_sub(1) == 1)
+    unfinished_.notify_all();
+  else if (turns.ends_soon())
+    turns.give_up();
   return true;
 }
 
@@ -190,12 +199,12 @@ void ThreadTeam::run_thread(int thread) {
   Worker& self = workers_[static_cast<size_t>(thread)];
   int core = -1;
   for (uint32_t loop = 0; !ending_;) {
+    loop = next_loop(loop);
     if (const int chosen = self.core; chosen != core) {
+      if (core < 0 || may_run_on(core, true)) run_on_core(chosen);  // cores that someone sets from outside prevail
       core = chosen;
-      run_on_core(core);
       self.turns.reset();
     }
-    loop = next_loop(loop);
     work(loop, thread);
   }
 }

@@ -154,16 +154,18 @@ void declare_quantization(Fields& f, CommunicationSection& s) {
         {.doc = "Multiply every 32 gradients by a Hadamard matrix before they are quantized, and the sums again "
                 "afterwards: an outlier spreads over the 32, and the others keep more of their precision (SDP4Bit). "
                 "Needs a `block` that is a multiple of 32."});
-  f.add("max_gradient_error", s.max_gradient_error,
-        {.doc =
-             "Limit on the error that `gradient_bits` may cause in a parameter's gradients: the mean relative error of "
-             "the elements, in which an element that becomes 0 counts 1. Where the error, measured in every step on a "
-             "sample, is above the limit, the gradients of this parameter are sent with 8 bits, or unquantized; the "
-             "first step sends all gradients unquantized. Gradients without outliers have an error of about 0.3 with 4 "
-             "bits in blocks of 256, and of 0.03 with 8. With `parallel: auto` it lets the planner choose "
-             "`gradient_bits`, if that is not written. Without `gradient_bits` it has no effect. 0: no limit.",
-         .min = 0,
-         .max = 1});
+  f.add(
+      "max_gradient_error", s.max_gradient_error,
+      {.doc =
+           "Limit on the error that `gradient_bits` may cause in a parameter's gradients: the mean relative error of "
+           "the elements, in which an element that becomes 0 counts 1. Where the error, measured in every step on a "
+           "sample, is above the limit, the gradients of this parameter are sent with 8 bits, or unquantized, and with "
+           "them the whole layer where they are more than a quarter of it; the first step sends all gradients "
+           "unquantized. Gradients without outliers have an error of about 0.3 with 4 "
+           "bits in blocks of 256, and of 0.03 with 8. With `parallel: auto` it lets the planner choose "
+           "`gradient_bits`, if that is not written. Without `gradient_bits` it has no effect. 0: no limit.",
+       .min = 0,
+       .max = 1});
   f.add("error_feedback", s.error_feedback,
         {.doc =
              "Error feedback (LoCo): keep the error of the last quantization of sums with `gradient_bits`, and add it "

@@ -22,7 +22,7 @@ int64_t MemoryWatch::peak() const {
   const auto device = ops_->device_memory();
   if (device) return static_cast<int64_t>(device->used);
   const MemoryUse use = memory_use();
-  return use.peak_bytes - std::max<int64_t>(0, use.file_bytes - files_before_);
+  return highest_ = std::max(highest_, use.peak_bytes - std::max<int64_t>(0, use.file_bytes - files_before_));
 }
 
 int64_t MemoryWatch::available(const Ops& ops, int sharers) {

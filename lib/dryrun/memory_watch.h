@@ -12,8 +12,8 @@ class MemoryWatch {
   // Resets the peak; before() is the memory in use now. The device must outlive this.
   explicit MemoryWatch(const Ops&);
   int64_t before() const { return before_; }
-  // Returns the peak since construction, without the pages of programs and libraries that were read since then; for a
-  // GPU, whose memory is allocated once and kept, the memory in use now.
+  // Returns the peak since construction, without the pages of programs and libraries that were read since then, also
+  // after the peak: call it from time to time. For a GPU, whose memory is allocated once and kept, the memory in use.
   int64_t peak() const;
   // Return the bytes still available to `sharers` processes like this one, each within its own limits; 0: not known.
   static int64_t available(const Ops&, int sharers = 1);
@@ -22,6 +22,7 @@ class MemoryWatch {
  private:
   const Ops* ops_;
   int64_t before_ = 0, files_before_ = 0;
+  mutable int64_t highest_ = 0;  // of what peak() has returned
 };
 
 }  // namespace fp

@@ -91,8 +91,8 @@ std::vector<FormattedParts> GradientGuard::parts(int unit) const {
   return parts;
 }
 
-// Returns the first choice of which what needs more bits is little enough to be sent apart, on all ranks of the tensor
-// group: their parts of a matrix may differ in size, and what they all hold must be rounded alike.
+// Returns the fewest bits for the whole unit with which at most a quarter of it needs still more, on all ranks of the
+// tensor group: their parts of a matrix may differ in size, and what they all hold must be rounded alike.
 size_t GradientGuard::choice_of_most(int unit) const {
   const auto fits = [&](size_t choice) {
     return std::ranges::all_of(tables_, [&](const ParamTable& table) {

@@ -34,7 +34,7 @@ struct GradientGuardState {
 
 class GradientGuard {
  public:
-  // A change of the number of bits with which the gradient of a parameter is sent.
+  // A change of the number of bits that the gradient of a parameter needs.
   struct Change {
     std::string name;
     int from = 0, to = 0;
@@ -64,7 +64,8 @@ class GradientGuard {
   // Returns the median over the parameters of the error, with the bits of the run spec, that the last choose() was
   // given; NaN after keep().
   double median_error() const { return median_error_; }
-  // Returns the number of parameters of the model that are sent with more bits than the run spec says.
+  // Returns the number of parameters of the model that need more bits than the run spec says. Others are sent with
+  // more, too, where a unit is as a whole.
   int64_t widened() const;
 
   GradientGuardState state() const;

@@ -330,8 +330,9 @@ ShardExchange::Pending ShardExchange::start_reduce_scatter(const Tensor& part, c
   if (!parts.empty() && elements_of(parts[0].segments) == whole.elements()) {
     rest = {parts[0].format, parts[0].format};
     apart_from_rest = apart_from_rest.subspan(1);
-    FP_CHECK(rest.last ? rest.last->bits == 8 : apart_from_rest.empty(), "{} parts beside a sum in {} bits",
-             apart_from_rest.size(), rest.last ? rest.last->bits : 0);
+    FP_CHECK(rest.last ? rest.last->bits == 8 : apart_from_rest.empty(),
+             "a sum in {} bits (0: not quantized) with {} parts in other formats; only one in 8 bits may have some",
+             rest.last ? rest.last->bits : 0, apart_from_rest.size());
   }
   const auto apart = std::make_shared<std::vector<SumApart>>();
   for (const FormattedParts& f : apart_from_rest) apart->push_back(set_apart(f, whole, arena));

@@ -25,8 +25,8 @@
 
 namespace fp {
 
-// Parts of a tensor whose sums are sent in another format than the rest; nullopt: not quantized. Segments ascend and
-// do not overlap.
+// Parts of a tensor whose sums are sent in another format than the rest, or all of it; nullopt: not quantized. Segments
+// ascend and do not overlap.
 struct FormattedParts {
   std::optional<BlockFormat> format;
   std::vector<IndexRange> segments;

@@ -36,18 +36,19 @@ TEST_CASE("the peak has anonymous memory that was freed again, but no pages of p
   struct statfs system {};
   REQUIRE(::fstat(fd, &facts) == 0);
   REQUIRE(::fstatfs(fd, &system) == 0);
-  const int64_t of_program = facts.st_size, anonymous = 32 * kMiB;
+  const int64_t of_program = facts.st_size, anonymous = 64 * kMiB;
   REQUIRE(of_program > 2 * kMiB);
   const int64_t files_before = memory_use().file_bytes;
   void* const program = mapped(of_program, fd);
   ::close(fd);
   ::munmap(mapped(anonymous, -1), static_cast<size_t>(anonymous));
   const int64_t grown = watch.peak() - watch.before();
-  CHECK(grown >= anonymous - kMiB);
+  // The kernel counts pages in batches, one for each core.
+  CHECK(grown >= anonymous - 2 * kMiB);
   // In a file system in memory the pages of a program are memory like any other.
-  if (system.f_type != TMPFS_MAGIC) {
-    CHECK(memory_use().file_bytes - files_before > 2 * kMiB);
-    CHECK(grown <= anonymous + kMiB);
+  if (system.f_type != TMPFS_MAGIC && files_before > 0) {
+    CHECK(memory_use().file_bytes - files_before > of_program / 2);
+    CHECK(grown <= anonymous + of_program / 2);
   }
   ::munmap(program, static_cast<size_t>(of_program));
 }

@@ -301,6 +301,48 @@ TEST_CASE("a sum all of which is sent in another format is the sum in that forma
     }
 }
 
+TEST_CASE("a sum sent in 8 bits instead of 4, beside a quarter as it is, keeps errors and has memory", "[exec]") {
+  constexpr int64_t kLarge = 8192;  // of a shard: far more than what bytes_with_parts() adds for rounding
+  const BlockFormat eight{8, 16};
+  const auto element = [](int64_t i, int rank) { return std::sin(static_cast<float>(i * 31 + rank * 7)); };
+  for (const Place& p : kPlaces) {
+    CAPTURE(p.nodes, p.each);
+    const int64_t all = p.ranks() * kLarge, quarter = all / 4;
+    const auto run = [&](const BlockFormat& format, const std::vector<FormattedParts>& parts) {
+      ShardFormats formats{{}, format, format};
+      formats.feedback = 1;
+      return on_ranks(p, formats, [&](ExchangeRig& rig, int rank) {
+        const int64_t rows = p.nodes > 1 && p.each > 1 ? p.nodes : p.ranks();
+        const ArenaTensor errors = rig.arena.alloc(DType::bf16, {rows, kLarge});
+        rig.ops->zero({errors});
+        std::vector<float> mine;
+        for (int64_t i = 0; i < all; ++i) mine.push_back(parts.size() == 1 && i < quarter ? 0 : element(i, rank));
+        const ArenaTensor whole = rig.filled(DType::f32, mine);
+        const Tensor part = whole->slice(rank * kLarge, kLarge);
+        rig.shards->start_reduce_scatter(part, whole, parts, 1, *errors).wait();
+        std::vector<float> result = rig.values_of(part);
+        const std::vector<float> kept = rig.values_of(errors->reshaped({rows * kLarge}));
+        result.insert(result.end(), kept.begin(), kept.end());
+        return result;
+      });
+    };
+    const FormattedParts in_eight_bits{eight, {{0, all}}};
+    const auto mixed = run({4, 16}, {in_eight_bits, {std::nullopt, {{0, quarter}}}}),
+               rest = run({4, 16}, {in_eight_bits});
+    for (int rank = 0; rank < p.ranks(); ++rank)
+      for (size_t k = 0; k < rest[static_cast<size_t>(rank)].size(); ++k) {
+        const int64_t i = rank * kLarge + static_cast<int64_t>(k);
+        double exact_sum = 0;
+        for (int r = 0; r < p.ranks(); ++r) exact_sum += element(i, r);
+        const float got = mixed[static_cast<size_t>(rank)][k];
+        if (static_cast<int64_t>(k) < kLarge && i < quarter)
+          REQUIRE(got == Approx(exact_sum).margin(1e-5));
+        else
+          REQUIRE(got == rest[static_cast<size_t>(rank)][k]);
+      }
+  }
+}
+
 TEST_CASE("exact gathers and sums are the same through nodes", "[exec]") {
   ShardFormats formats;
   formats.by_nodes = true;
