@@ -9,7 +9,7 @@ namespace fp {
 namespace {
 
 constexpr std::chrono::microseconds kLookEvery{1'000}, kLookWhileShared{100};
-constexpr int kTurnsAlone = 8;  // A core is no longer shared after as long as so many turns without another program.
+constexpr int kTurnsAlone = 8;  // without another program for so many turns, a thread has its core to itself again
 
 int64_t times_off_core() {
   struct rusage use {};

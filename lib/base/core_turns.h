@@ -37,9 +37,9 @@ class CoreTurns {
 
  private:
   Clock::duration turn_;
-  Clock::time_point looked_{}, began_{};  // when times_off was counted last; the turn
+  Clock::time_point looked_{}, began_{};  // when times_off was counted last, and when the present turn began
   int64_t times_off_ = 0;
-  bool said_ = false;  // that this turn ends soon
+  bool said_ = false;  // whether ends_soon() has been true in this turn
   std::atomic<bool> shares_core_{false};
 };
 

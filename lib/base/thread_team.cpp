@@ -14,10 +14,10 @@
 namespace fp {
 namespace {
 
-constexpr std::chrono::microseconds kSpin{50};  // about what waking a thread takes
-constexpr int kLooksPerClock = 64;              // reading the clock takes longer than a look
-constexpr std::chrono::milliseconds kBetweenMoves{20};
-constexpr int kTicksToWait = 2;  // of the system's clock
+constexpr std::chrono::microseconds kSpin{50};          // about what waking a thread takes
+constexpr int kLooksPerClock = 64;                      // reading the clock takes longer than a look
+constexpr std::chrono::milliseconds kBetweenMoves{20};  // of thread 0 to another core, at least
+constexpr int kTicksToWait = 2;                         // for a thread that has been taken off its core
 
 void pause_core() {
 #if defined(__x86_64__)

@@ -12,8 +12,9 @@ class MemoryWatch {
   // Resets the peak; before() is the memory in use now. The device must outlive this.
   explicit MemoryWatch(const Ops&);
   int64_t before() const { return before_; }
-  // Returns the peak since construction, without the pages of programs and libraries that were read since then, also
-  // after the peak: call it from time to time. For a GPU, whose memory is allocated once and kept, the memory in use.
+  // Returns the peak since construction, without the pages of programs and libraries that were read since then. Those
+  // read after the peak are subtracted too, so call this during a run: it keeps the largest result. For a GPU, whose
+  // memory is allocated once and kept, returns the memory in use now.
   int64_t peak() const;
   // Return the bytes still available to `sharers` processes like this one, each within its own limits; 0: not known.
   static int64_t available(const Ops&, int sharers = 1);
